@@ -1,6 +1,7 @@
 //! The informer for one kind that was selected on the command line.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use kube_informer::building_blocks::{ListWatch, ListerWatcher, ReflectorConfig, ReflectorError};
 use kube_informer::{EncodingPreference, ErrorReport, Index, Informer, InformerMetrics, Object, WatchList};
@@ -13,17 +14,19 @@ use crate::failure::Failure;
 use crate::flags::SelectFlags;
 use crate::handler_lag::Handlers;
 use crate::masks;
-use crate::observed::{Gate, Observed, Traffic};
+use crate::observed::{Gate, Observed, Traffic, Watches};
 use crate::reads::Reads;
 
 /// Maximum number of errors that wait to be reported; further ones are dropped.
 const ERRORS_MAX: usize = 64;
 
-/// A kind, its informer, the traffic of its source, and its handlers.
+/// A kind, its informer, the traffic and the watches of its sources, and its handlers.
 pub(crate) struct Mirror {
     pub(crate) selected: Selected,
     pub(crate) informer: Informer<Value>,
     pub(crate) traffic: Arc<Traffic>,
+    /// Of each namespace, if several are watched.
+    watches: Vec<Arc<Watches>>,
     pub(crate) handlers: Handlers,
     /// The operation, for messages: `reading pods in namespace web`.
     pub(crate) asked: String,
@@ -100,11 +103,12 @@ impl Mirror {
         check_selectors(select)?;
         let conceals = masks::are_secrets(&selected.kind.resource) && !options.show_secrets;
         let traffic = Arc::new(Traffic::new());
-        let mut sources = Vec::new();
+        let (mut sources, mut watches) = (Vec::new(), Vec::new());
         for namespace in select.namespaces_of(cluster, &selected) {
             selected.kind.path(namespace, None)?;
             let source = options.source(cluster, &selected, select, namespace, conceals)?;
             let source = Observed::new(source, &traffic, options.gate, cluster.list_limit);
+            watches.push(source.watches().clone());
             sources.push((namespace.unwrap_or_default(), Arc::new(source) as Arc<dyn ListerWatcher>));
         }
         let builder = match <[_; 1]>::try_from(sources) {
@@ -131,7 +135,13 @@ impl Mirror {
             builder = builder.metrics(selected.kind.qualified(), metrics);
         }
         let asked = format!("reading {}", select.describe(cluster, &selected));
-        Ok(Self { selected, informer: builder.start()?, traffic, handlers: Handlers::default(), asked })
+        let informer = builder.start()?;
+        Ok(Self { selected, informer, traffic, watches, handlers: Handlers::default(), asked })
+    }
+
+    /// The longest time without an open watch, among its namespaces.
+    pub(crate) fn unwatched_for(&self) -> Duration {
+        self.watches.iter().map(|watches| watches.closed_for()).max().unwrap_or_default()
     }
 
     /// The failure for a request that the server refused; `None` for other errors.

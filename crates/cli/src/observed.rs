@@ -3,8 +3,8 @@
 //! It wraps the source of an informer. It counts the objects of the initial list as they arrive, knows the age of the last
 //! event and bookmark, enforces the limits of lists, and stops reading while the output is blocked.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt};
@@ -25,16 +25,24 @@ pub(crate) struct Traffic {
     objects: AtomicU64,
     events: AtomicU64,
     bookmarks: AtomicU64,
-    /// Open watches.
-    open: AtomicU64,
     /// In microseconds since the start, plus one; 0 for never.
     last_event: AtomicU64,
     last_bookmark: AtomicU64,
-    last_open: AtomicU64,
+}
+
+/// The watches of one source. A kind has a source per namespace, and an open watch in one says nothing about the others.
+#[derive(Debug)]
+pub(crate) struct Watches(Mutex<WatchesState>);
+
+#[derive(Debug)]
+struct WatchesState {
+    open: usize,
+    /// When the last watch was closed, or when the source was created.
+    closed: Instant,
 }
 
 /// An open watch. It is counted until it is dropped.
-struct OpenWatch(Arc<Traffic>);
+struct OpenWatch(Arc<Watches>);
 
 /// Stops the watches of several sources while closed.
 #[derive(Debug)]
@@ -44,6 +52,7 @@ pub(crate) struct Gate(watch::Sender<bool>);
 pub(crate) struct Observed {
     source: ListWatch,
     traffic: Arc<Traffic>,
+    watches: Arc<Watches>,
     gate: Option<watch::Receiver<bool>>,
     list_limit: ListLimit,
     listed: Arc<ListAmount>,
@@ -59,10 +68,8 @@ impl Traffic {
             objects: zero(),
             events: zero(),
             bookmarks: zero(),
-            open: zero(),
             last_event: zero(),
             last_bookmark: zero(),
-            last_open: zero(),
         }
     }
 
@@ -88,14 +95,6 @@ impl Traffic {
     /// The time since the last bookmark.
     pub(crate) fn last_bookmark_age(&self) -> Option<Duration> {
         self.age(&self.last_bookmark)
-    }
-
-    /// The time without an open watch; `None` if no watch was ever open. A dead connection counts as open until a ping fails.
-    pub(crate) fn disconnected_for(&self) -> Option<Duration> {
-        match self.open.load(Ordering::Relaxed) {
-            0 => self.age(&self.last_open),
-            _ => Some(Duration::ZERO),
-        }
     }
 
     fn age(&self, at: &AtomicU64) -> Option<Duration> {
@@ -124,19 +123,39 @@ impl Traffic {
     }
 }
 
+// === impl Watches ===
+
+impl Watches {
+    fn new() -> Self {
+        Self(Mutex::new(WatchesState { open: 0, closed: Instant::now() }))
+    }
+
+    /// The time without an open watch, since the start if none was ever open. A dead connection counts as open until a ping
+    /// fails.
+    pub(crate) fn closed_for(&self) -> Duration {
+        let state = self.state();
+        if state.open > 0 { Duration::ZERO } else { state.closed.elapsed() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, WatchesState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 // === impl OpenWatch ===
 
 impl OpenWatch {
-    fn new(traffic: &Arc<Traffic>) -> Self {
-        traffic.open.fetch_add(1, Ordering::Relaxed);
-        Self(traffic.clone())
+    fn new(watches: &Arc<Watches>) -> Self {
+        watches.state().open += 1;
+        Self(watches.clone())
     }
 }
 
 impl Drop for OpenWatch {
     fn drop(&mut self) {
-        self.0.note(&self.0.last_open);
-        self.0.open.fetch_sub(1, Ordering::Relaxed);
+        let mut state = self.0.state();
+        state.open -= 1;
+        state.closed = Instant::now();
     }
 }
 
@@ -168,11 +187,15 @@ impl Observed {
         list_limit: ListLimit,
     ) -> Self {
         let gate = gate.map(|gate| gate.0.subscribe());
-        Self { source, traffic: traffic.clone(), gate, list_limit, listed: Arc::default() }
+        let watches = Arc::new(Watches::new());
+        Self { source, traffic: traffic.clone(), watches, gate, list_limit, listed: Arc::default() }
     }
-}
 
-impl Observed {
+    /// The watches of this source.
+    pub(crate) fn watches(&self) -> &Arc<Watches> {
+        &self.watches
+    }
+
     /// The events of a watch-list. The limits of lists apply to its initial events.
     fn limited(&self, events: WatchStream) -> WatchStream {
         self.listed.reset();
@@ -233,8 +256,12 @@ impl ListerWatcher for Observed {
                 Some(gate) => gated(events, gate.clone()),
                 None => events,
             };
-            let open = OpenWatch::new(&traffic);
-            Ok(events.inspect(move |event| open.0.received(event)).boxed())
+            let open = OpenWatch::new(&self.watches);
+            let count = move |event: &_| {
+                let _is_open = &open;
+                traffic.received(event);
+            };
+            Ok(events.inspect(count).boxed())
         }
         .boxed()
     }
@@ -287,6 +314,22 @@ mod tests {
         drop(gate);
         assert!(events.next().now_or_never().is_some(), "without a gate, nothing is blocked");
         assert_eq!(taken.load(Ordering::Relaxed), 3);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_source_counts_as_closed_since_its_last_watch_or_its_start() {
+        let watches = Arc::new(Watches::new());
+        let second = Duration::from_secs(1);
+        tokio::time::advance(second).await;
+        assert_eq!(watches.closed_for(), second, "no watch was ever open");
+        let (first, next) = (OpenWatch::new(&watches), OpenWatch::new(&watches));
+        tokio::time::advance(second).await;
+        assert_eq!(watches.closed_for(), Duration::ZERO);
+        drop(first);
+        assert_eq!(watches.closed_for(), Duration::ZERO, "another watch is open");
+        drop(next);
+        tokio::time::advance(second).await;
+        assert_eq!(watches.closed_for(), second);
     }
 
     #[tokio::test]

@@ -16,14 +16,23 @@ use super::Refusal;
 #[derive(Clone, Default)]
 pub(crate) struct Access {
     /// The token that clients must send.
-    pub(crate) token: Option<String>,
+    token: Option<String>,
     /// Accepted values of `Host`, in addition to loopback names.
-    pub(crate) allowed_hosts: Vec<String>,
+    allowed_hosts: Vec<String>,
     /// Whether clients on other machines can connect.
-    pub(crate) is_remote: bool,
+    is_remote: bool,
 }
 
 impl Access {
+    /// The rules of a server that listens on an address. It answers requests to the address itself: no page can make a name of its
+    /// own look like an address.
+    pub(crate) fn new(token: Option<String>, mut allowed_hosts: Vec<String>, address: IpAddr) -> Self {
+        if !allowed_hosts.is_empty() && !address.is_unspecified() {
+            allowed_hosts.push(address.to_string());
+        }
+        Self { token, allowed_hosts, is_remote: !address.is_loopback() }
+    }
+
     /// Refuses requests of foreign pages.
     pub(super) fn check_origin(&self, headers: &HeaderMap) -> Result<(), Refusal> {
         let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or_default());
@@ -113,9 +122,12 @@ mod tests {
     fn a_token_replaces_the_check_of_the_host_only_for_remote_clients() {
         let token = Some("t".to_owned());
         let named = vec!["mirror.example".to_owned()];
-        let loopback = Access { token: token.clone(), ..Access::default() };
-        let remote = Access { token: token.clone(), is_remote: true, ..Access::default() };
-        let remote_named = Access { token, is_remote: true, allowed_hosts: named };
+        let address = |text: &str| text.parse().unwrap();
+        let loopback = Access::new(token.clone(), Vec::new(), address("127.0.0.1"));
+        let remote = Access::new(token.clone(), Vec::new(), address("192.0.2.7"));
+        let remote_named = Access::new(token.clone(), named.clone(), address("192.0.2.7"));
+        let everywhere_named = Access::new(token.clone(), named.clone(), address("0.0.0.0"));
+        let remote_v6 = Access::new(token, named, address("2001:db8::7"));
         for (access, host, is_answered) in [
             (&loopback, "localhost:8080", true),
             (&loopback, "evil.example", false),
@@ -124,6 +136,12 @@ mod tests {
             (&remote_named, "mirror.example:80", true),
             (&remote_named, "localhost", true),
             (&remote_named, "evil.example", false),
+            (&remote_named, "192.0.2.7:8080", true),
+            (&remote_named, "192.0.2.8:8080", false),
+            (&remote_v6, "[2001:db8::7]:8080", true),
+            (&remote_v6, "192.0.2.7:8080", false),
+            (&everywhere_named, "127.0.0.1:8080", true),
+            (&everywhere_named, "0.0.0.0:8080", false),
         ] {
             let mut headers = HeaderMap::new();
             headers.insert(HOST, HeaderValue::from_static(host));

@@ -60,10 +60,23 @@ pub(super) async fn change(
     }
     let count = journal.count_between(&first, &last);
     let change = Coalesced { first, last, count };
-    // Large objects take a while to compare.
-    let rendered = tokio::task::spawn_blocking(move || change.render(&served, DETAIL));
-    let rendered = rendered.await.map_err(|_| Refusal::unavailable("the request was cancelled"))?;
-    Ok(routes::json(&rendered))
+    Ok(routes::json(&compared(&served, move |served| change.render(served, DETAIL)).await?))
+}
+
+/// Compares states of objects on another thread: large objects take a while, and other requests must not wait for them.
+pub(super) async fn compared<T: Send + 'static>(
+    served: &Arc<Served>,
+    compare: impl FnOnce(&Served) -> T + Send + 'static,
+) -> Result<T, Refusal> {
+    let cancelled = || Refusal::unavailable("the request was cancelled");
+    let permit = served.comparisons.clone().acquire_owned().await.map_err(|_| cancelled())?;
+    let served = served.clone();
+    let compared = tokio::task::spawn_blocking(move || {
+        let result = compare(&served);
+        drop(permit);
+        result
+    });
+    compared.await.map_err(|_| cancelled())
 }
 
 /// One change as JSON.

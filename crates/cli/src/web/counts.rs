@@ -24,6 +24,8 @@ const GROUPS: usize = 100;
 const GROUPS_MAX: usize = 10_000;
 /// Most groups that are counted separately; objects of further groups are counted together.
 const GROUPS_COUNTED_MAX: usize = 100_000;
+/// Most bytes of the values of these groups.
+const GROUP_BYTES_MAX: usize = 16 << 20;
 /// The maximum number of values that are counted of one field of one object.
 const VALUES_MAX: usize = 32;
 
@@ -34,6 +36,8 @@ type GroupKey = Vec<Option<String>>;
 #[derive(Default)]
 struct Counts {
     groups: HashMap<GroupKey, usize>,
+    /// Of the values of the groups.
+    bytes: usize,
     objects: usize,
     /// Objects of groups that are not counted separately.
     others: usize,
@@ -92,21 +96,32 @@ impl Counts {
         if readers.is_empty() {
             return;
         }
-        let mut keys: Vec<GroupKey> = vec![Vec::new()];
-        for reader in readers {
-            let values = field_values(object, reader);
+        let values: Vec<_> = readers.iter().map(|reader| field_values(object, reader)).collect();
+        let mut keys: Vec<Vec<&Option<String>>> = vec![Vec::new()];
+        for values in &values {
             keys = keys
                 .iter()
-                .flat_map(|key| values.iter().map(|value| [&key[..], std::slice::from_ref(value)].concat()))
+                .flat_map(|key| values.iter().map(|value| [&key[..], &[value]].concat()))
                 .collect();
         }
         for key in keys {
-            if self.groups.len() < GROUPS_COUNTED_MAX || self.groups.contains_key(&key) {
-                *self.groups.entry(key).or_default() += 1;
-            } else {
-                self.others += 1;
-            }
+            // Only one key at a time is copied: values can be large.
+            self.count(key.into_iter().cloned().collect());
         }
+    }
+
+    fn count(&mut self, key: GroupKey) {
+        if let Some(count) = self.groups.get_mut(&key) {
+            *count += 1;
+            return;
+        }
+        let bytes = key.iter().flatten().map(String::len).sum::<usize>();
+        if self.groups.len() >= GROUPS_COUNTED_MAX || self.bytes + bytes > GROUP_BYTES_MAX {
+            self.others += 1;
+            return;
+        }
+        self.bytes += bytes;
+        self.groups.insert(key, 1);
     }
 
     /// The most frequent groups first.
@@ -158,6 +173,24 @@ mod tests {
         let mut reader = ObjectReader::new(Projection::default(), Limits::default());
         let pod = reader.read(pod.to_string().as_bytes(), Encoding::Json, None).unwrap();
         StoredObject::new(kube_informer::Scope::default(), pod).unwrap()
+    }
+
+    #[test]
+    fn the_values_of_groups_are_bounded_in_bytes() {
+        let reader = path_reader(&"spec.nodeName".parse().unwrap(), &TypeMeta::new("v1", "Pod")).unwrap();
+        let readers = [reader];
+        let node = |number: usize| format!("{number:02}{}", "x".repeat(1 << 20));
+        let mut counts = Counts::default();
+        for number in (0..40).chain(0..40) {
+            counts.add(&pod(&node(number), &[]), &readers);
+        }
+        counts.add(&pod("small", &[]), &readers);
+        let report = counts.report("pods", &["spec.nodeName".to_owned()], GROUPS_MAX);
+        let groups = report["groups"].as_array().unwrap();
+        let counted: u64 = groups.iter().map(|group| group["count"].as_u64().unwrap()).sum();
+        assert_eq!((&report["objects"], counted + report["ungrouped"].as_u64().unwrap()), (&json!(81), 81));
+        assert!((10..=16).contains(&(groups.len() - 1)), "{} groups of 1 MiB", groups.len());
+        assert!(groups.iter().any(|group| *group == json!({"values": ["small"], "count": 1})));
     }
 
     #[test]

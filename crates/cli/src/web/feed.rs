@@ -3,9 +3,11 @@
 //! | event | data |
 //! |---|---|
 //! | `hello` | the run of the program, and the number of the newest change |
-//! | `change` | one change; its `id` lets a client resume with `Last-Event-ID` |
+//! | `change` | one change |
 //! | `skipped` | how many changes were left out at this point, and why |
 //! | `status` | once per second, the informers whose figures have changed, the controllers, and the replicas that share work |
+//!
+//! The `id` of a change or a status lets a client resume with `Last-Event-ID`. If the filter rarely matches, it is that of a status.
 //!
 //! If a client reads slowly, or the cluster changes quickly, the changes of one object are coalesced. If that is not enough, the
 //! oldest changes are left out, and `skipped` takes their place. A status that does not fit is delayed. Memory and bytes per second are
@@ -14,11 +16,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::Body;
 use axum::extract::{RawQuery, State};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use futures::stream;
 use http::HeaderMap;
 use http::header::{CONTENT_TYPE, HeaderName};
 use kube_informer::StoredObject;
@@ -26,7 +26,8 @@ use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::Instant;
 
-use super::change::{Coalesced, SUMMARY, coalesce};
+use super::body::{Chunks, ReadTime, body};
+use super::change::{Coalesced, SUMMARY, coalesce, compared};
 use super::journal::JournalEntry;
 use super::params::Params;
 use super::selection::{Selection, key_contains};
@@ -49,11 +50,18 @@ const CHANGES_PERIOD: Duration = Duration::from_millis(100);
 const CHANGES_MAX: usize = 40;
 /// Most past changes that a new client can request, and that a client receives when it resumes.
 const RECENT_MAX: usize = 100;
+/// Most changes of one group whose differences are searched for the text of a filter. Those that have it in their key are found
+/// anyway.
+const SEARCHED_MAX: usize = 100;
 /// The bytes of a group that are reserved for its `skipped` events.
 const SKIPPED_BYTES_MAX: usize = 256;
+/// Why changes were left out of a group.
+const TOO_MANY: &str = "too many changes per second";
 const STATUS_PERIOD: Duration = Duration::from_secs(1);
 /// When to try again to send a status that did not fit.
 const STATUS_RETRY: Duration = Duration::from_millis(50);
+/// How long the buffers between the program and a client may stay full.
+const READ_TIME_MAX: Duration = Duration::from_secs(60);
 /// Most bytes of the informers in one status; informers that do not fit are in the next one.
 const INFORMERS_BYTES_MAX: usize = 16_000;
 
@@ -66,6 +74,17 @@ struct ChangeFilter {
     text: Option<String>,
 }
 
+/// Changes that were selected to be sent together.
+struct ChangeGroup {
+    /// The events of the newest ones.
+    events: String,
+    sent: usize,
+    /// How many older ones were left out.
+    omitted: usize,
+    /// Whether there were others of which it is unknown whether they match.
+    is_unsure: bool,
+}
+
 /// The bytes that may be sent now: a token bucket.
 struct Budget {
     /// Negative after an event that was larger than what was available: nothing is sent until the debt is paid.
@@ -76,7 +95,7 @@ struct Budget {
 /// The stream of one client.
 struct Feed {
     served: Arc<Served>,
-    filter: ChangeFilter,
+    filter: Arc<ChangeFilter>,
     /// The number of the last change that was sent or left out.
     cursor: u64,
     newest: watch::Receiver<u64>,
@@ -85,6 +104,8 @@ struct Feed {
     greeting: String,
     /// Most changes of the next group.
     group_max: usize,
+    /// Whether the next status has to report changes that were not searched.
+    is_unsure: bool,
     next_changes: Instant,
     next_status: Instant,
     /// The status that was sent last, by the number of the mirror.
@@ -108,12 +129,9 @@ pub(super) async fn stream(
         .map_err(|_| Refusal::unavailable(format!("{} streams are open already", super::STREAMS_MAX)))?;
     let last_event = headers.get("last-event-id").and_then(|id| id.to_str().ok());
     let mut feed = Feed::new(served, filter, permit);
-    feed.greet(last_event, recent);
-    let body = Body::from_stream(stream::unfold(feed, |mut feed| async move {
-        let chunk = feed.next_chunk().await?;
-        Some((Ok::<_, std::convert::Infallible>(chunk), feed))
-    }));
+    feed.greet(last_event, recent).await?;
     let unbuffered = (HeaderName::from_static("x-accel-buffering"), "no");
+    let body = body(feed, ReadTime::Chunk(READ_TIME_MAX));
     Ok(([(CONTENT_TYPE, "text/event-stream"), unbuffered], body).into_response())
 }
 
@@ -161,10 +179,94 @@ impl ChangeFilter {
         self.mirrors[entry.mirror] && selector().is_ok_and(|selector| selector.selects(object))
     }
 
-    /// Whether the text is in the key or in the differences.
-    fn has_text(&self, object: &StoredObject, rendered: &Value) -> bool {
-        let Some(text) = &self.text else { return true };
-        key_contains(object, text) || rendered["differences"].to_string().to_lowercase().contains(text)
+    /// Whether the client receives every change.
+    fn is_everything(&self) -> bool {
+        !self.mirrors.contains(&false) && self.selection.is_everything() && self.text.is_none()
+    }
+
+    /// Whether a wanted change matches because of its key. The differences of the others have to be searched for the text.
+    fn names(&self, object: &StoredObject) -> bool {
+        self.text.as_ref().is_none_or(|text| key_contains(object, text))
+    }
+
+    /// The event of a change; `None` if the change lacks the text.
+    fn event(&self, served: &Served, change: &Coalesced) -> Option<String> {
+        let rendered = change.render(served, SUMMARY);
+        let has_text = self.names(change.last.change.object())
+            || self
+                .text
+                .as_ref()
+                .is_some_and(|text| rendered["differences"].to_string().to_lowercase().contains(text));
+        has_text.then(|| event("change", rendered["id"].as_str(), &rendered))
+    }
+
+    /// Selects the newest of the wanted changes that match, at most this many and within these bytes.
+    fn group(
+        &self,
+        served: &Served,
+        wanted: Vec<Arc<JournalEntry>>,
+        count_max: usize,
+        bytes_max: usize,
+    ) -> ChangeGroup {
+        let (named, others) = wanted.into_iter().partition(|entry| self.names(entry.change.object()));
+        let mut changes = coalesce(others, SEARCHED_MAX);
+        let unsearched = changes.len().saturating_sub(SEARCHED_MAX);
+        changes.drain(..unsearched);
+        changes.extend(coalesce(named, count_max));
+        changes.sort_unstable_by_key(|change| change.last.sequence);
+
+        let mut group = ChangeGroup { events: String::new(), sent: 0, omitted: 0, is_unsure: unsearched > 0 };
+        let (mut events, mut bytes, mut is_full) = (Vec::new(), 0, false);
+        for change in changes.iter().rev() {
+            is_full |= events.len() >= count_max;
+            if is_full && !self.names(change.last.change.object()) {
+                group.is_unsure = true;
+                continue;
+            }
+            let event = if is_full { None } else { self.event(served, change) };
+            bytes += event.as_ref().map_or(0, String::len);
+            match event {
+                Some(event) if bytes <= bytes_max => events.push(event),
+                // It lacks the text.
+                None if !is_full => {}
+                _ => {
+                    is_full = true;
+                    group.omitted += change.count;
+                }
+            }
+        }
+        (group.sent, group.events) = (events.len(), in_order(events));
+        group
+    }
+
+    /// The newest wanted changes up to a number, the oldest first: at most `count_max` that match because of their key, and at most
+    /// [`SEARCHED_MAX`] others.
+    fn newest(&self, served: &Served, last: u64, count_max: usize) -> Vec<Arc<JournalEntry>> {
+        let (mut named, mut others) = (Vec::new(), Vec::new());
+        let (entries, _) = served.journal.after(0);
+        let past = entries.into_iter().rev().filter(|entry| entry.sequence <= last);
+        for entry in past.filter(|entry| self.wants(entry)) {
+            let is_named = self.names(entry.change.object());
+            let (found, found_max) =
+                if is_named { (&mut named, count_max) } else { (&mut others, SEARCHED_MAX) };
+            if found.len() < found_max {
+                found.push(entry);
+            } else if self.text.is_none() {
+                break;
+            }
+        }
+        named.append(&mut others);
+        named.sort_unstable_by_key(|entry| entry.sequence);
+        named
+    }
+}
+
+// === impl ChangeGroup ===
+
+impl ChangeGroup {
+    /// How many changes were left out; `None` if it is unknown how many of them match.
+    fn left_out(&self) -> Option<usize> {
+        (!self.is_unsure).then_some(self.omitted)
     }
 }
 
@@ -203,11 +305,12 @@ impl Feed {
             statuses: vec![Value::Null; served.mirrors.len()],
             status_from: 0,
             served,
-            filter,
+            filter: Arc::new(filter),
             newest,
             budget: Budget::new(now),
             greeting: String::new(),
             group_max: CHANGES_MAX,
+            is_unsure: false,
             next_changes: now,
             next_status: now,
             _permit: permit,
@@ -215,7 +318,7 @@ impl Feed {
     }
 
     /// Sets where the stream begins: after the last event that the client received, or with the next change.
-    fn greet(&mut self, last_event: Option<&str>, recent: usize) {
+    async fn greet(&mut self, last_event: Option<&str>, recent: usize) -> Result<(), Refusal> {
         let journal = &self.served.journal;
         let hello = json!({
             "session": journal.session(),
@@ -231,61 +334,32 @@ impl Feed {
                 self.group_max = RECENT_MAX;
             }
             Some(_) => greeting += &skipped(None, "the server was restarted"),
-            None => greeting += &self.recent(recent, RECENT_BYTES_MAX.saturating_sub(greeting.len())),
+            None => greeting += &self.recent(recent, RECENT_BYTES_MAX.saturating_sub(greeting.len())).await?,
         }
         self.budget.spend(greeting.len());
         self.greeting = greeting;
+        Ok(())
     }
 
     /// The last changes, within these bytes.
-    fn recent(&self, count_max: usize, bytes_max: usize) -> String {
-        let mut past = self.served.journal.newest(count_max, |entry| self.filter.wants(entry));
-        past.reverse();
-        let changes: Vec<_> = past.into_iter().map(Coalesced::one).collect();
-        let (events, omitted) = self.newest_events(&changes, bytes_max.saturating_sub(SKIPPED_BYTES_MAX));
-        match &changes[..omitted] {
-            [] => events,
-            omitted => skipped(self.count(omitted), "the recent changes are too large") + &events,
+    async fn recent(&self, count_max: usize, bytes_max: usize) -> Result<String, Refusal> {
+        if count_max == 0 {
+            return Ok(String::new());
         }
-    }
-
-    /// The events of the newest changes that fit into these bytes, and how many of the oldest do not.
-    fn newest_events(&self, changes: &[Coalesced], bytes_max: usize) -> (String, usize) {
-        let (mut events, mut bytes) = (Vec::new(), 0);
-        for (at, change) in changes.iter().enumerate().rev() {
-            let event = self.change_event(change).unwrap_or_default();
-            bytes += event.len();
-            if bytes > bytes_max {
-                return (in_order(events), at + 1);
-            }
-            events.push(event);
+        let (filter, last) = (self.filter.clone(), self.cursor);
+        let bytes_max = bytes_max.saturating_sub(SKIPPED_BYTES_MAX);
+        let group = compared(&self.served, move |served| {
+            let newest = filter.newest(served, last, count_max);
+            filter.group(served, newest, count_max, bytes_max)
+        });
+        let group = group.await?;
+        // Those that were not requested were not left out.
+        let missing = count_max - group.sent;
+        let left_out = group.left_out().map(|omitted| omitted.min(missing));
+        if missing == 0 || left_out == Some(0) {
+            return Ok(group.events);
         }
-        (in_order(events), 0)
-    }
-
-    /// The number of omitted changes; `None` if the client filters by text, because it is unknown which of them match.
-    fn count(&self, omitted: &[Coalesced]) -> Option<usize> {
-        self.filter.text.is_none().then(|| omitted.iter().map(|change| change.count).sum())
-    }
-
-    /// The next events; `None` when the program ends.
-    async fn next_chunk(&mut self) -> Option<Bytes> {
-        if !self.greeting.is_empty() {
-            return Some(std::mem::take(&mut self.greeting).into());
-        }
-        let stop = self.served.stop.clone();
-        loop {
-            let status_at = self.next_status;
-            let chunk = tokio::select! {
-                biased;
-                () = stop.cancelled() => return None,
-                () = tokio::time::sleep_until(status_at) => self.status(),
-                () = self.changes_due() => self.changes(),
-            };
-            if !chunk.is_empty() {
-                return Some(chunk.into());
-            }
-        }
+        Ok(skipped(left_out, "the recent changes are too large") + &group.events)
     }
 
     /// Waits until there are changes that may be sent. Cancel safe: nothing is taken.
@@ -300,37 +374,36 @@ impl Feed {
     }
 
     /// The events for the changes since the last call: `skipped` for the oldest, if there are too many, then the newest.
-    fn changes(&mut self) -> String {
+    async fn changes(&mut self) -> String {
         self.next_changes = Instant::now() + CHANGES_PERIOD;
         let group_max = std::mem::replace(&mut self.group_max, CHANGES_MAX);
         let (entries, dropped) = self.served.journal.after(self.cursor);
         self.cursor = entries.last().map_or_else(|| self.served.journal.last(), |entry| entry.sequence);
-        let wanted: Vec<_> = entries.into_iter().filter(|entry| self.filter.wants(entry)).collect();
-        let changes = coalesce(wanted, group_max);
-        let excess = changes.len().saturating_sub(group_max);
         let budget = self.budget.available(Instant::now());
-        let budget = budget.saturating_sub(STATUS_RESERVE + SKIPPED_BYTES_MAX);
-        let (events, omitted) = self.newest_events(&changes[excess..], budget);
+        let bytes_max = budget.saturating_sub(STATUS_RESERVE + SKIPPED_BYTES_MAX);
+        let filter = self.filter.clone();
+        let group = compared(&self.served, move |served| {
+            let wanted = entries.into_iter().filter(|entry| filter.wants(entry)).collect();
+            filter.group(served, wanted, group_max, bytes_max)
+        });
+        // An error means that the program ends.
+        let Ok(mut group) = group.await else { return String::new() };
 
         let mut text = String::new();
         if dropped > 0 {
-            text += &skipped(usize::try_from(dropped).ok(), "the client was too slow");
+            let count = usize::try_from(dropped).ok().filter(|_| self.filter.is_everything());
+            text += &skipped(count, "the client was too slow");
         }
-        if excess + omitted > 0 {
-            text += &skipped(self.count(&changes[..excess + omitted]), "too many changes per second");
+        // Without an event, it is reported with the next status: not ten times per second.
+        group.is_unsure |= self.is_unsure;
+        let is_reported = group.omitted > 0 || (group.is_unsure && group.sent > 0);
+        self.is_unsure = group.is_unsure && !is_reported;
+        if is_reported {
+            text += &skipped(group.left_out(), TOO_MANY);
         }
-        text += &events;
+        text += &group.events;
         self.budget.spend(text.len());
         text
-    }
-
-    /// The event of a change; `None` if the change lacks the text that the client filters by.
-    fn change_event(&self, change: &Coalesced) -> Option<String> {
-        let rendered = change.render(&self.served, SUMMARY);
-        if !self.filter.has_text(change.last.change.object(), &rendered) {
-            return None;
-        }
-        Some(event("change", rendered["id"].as_str(), &rendered))
     }
 
     /// The informers whose figures have changed; empty if the event has to wait.
@@ -346,7 +419,9 @@ impl Feed {
             "residentBytes": process::resident_bytes(),
             "demo": self.served.playground.as_deref().map(|playground| playground.report()),
         });
-        let text = event("status", None, &status);
+        let id = format!("{}-{}", self.served.journal.session(), self.cursor);
+        let mut text = if self.is_unsure { skipped(None, TOO_MANY) } else { String::new() };
+        text += &event("status", Some(&id), &status);
         if !self.budget.fits(text.len(), now) {
             self.next_status = now + STATUS_RETRY;
             return String::new();
@@ -355,6 +430,7 @@ impl Feed {
             self.statuses[number] = informer;
         }
         (self.next_status, self.status_from) = (now + STATUS_PERIOD, next);
+        self.is_unsure = false;
         self.budget.spend(text.len());
         text
     }
@@ -379,6 +455,28 @@ impl Feed {
     }
 }
 
+impl Chunks for Feed {
+    /// The next events; `None` when the program ends.
+    async fn next_chunk(&mut self) -> Option<Bytes> {
+        if !self.greeting.is_empty() {
+            return Some(std::mem::take(&mut self.greeting).into());
+        }
+        let stop = self.served.stop.clone();
+        loop {
+            let status_at = self.next_status;
+            let chunk = tokio::select! {
+                biased;
+                () = stop.cancelled() => return None,
+                () = tokio::time::sleep_until(status_at) => self.status(),
+                () = self.changes_due() => self.changes().await,
+            };
+            if !chunk.is_empty() {
+                return Some(chunk.into());
+            }
+        }
+    }
+}
+
 /// Changes that were left out at this point of the stream; `None` if their number is unknown.
 fn skipped(count: Option<usize>, reason: &str) -> String {
     event("skipped", None, &json!({"count": count, "reason": reason}))
@@ -398,6 +496,9 @@ fn event(name: &str, id: Option<&str>, data: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
+    use futures::StreamExt;
+
+    use super::super::{STREAMS_MAX, testing};
     use super::*;
 
     /// Most bytes that were sent within a second.
@@ -444,6 +545,20 @@ mod tests {
         // Larger than the bucket: only when it is full.
         assert!(!budget.fits(10 * BUCKET_BYTES, after(1101)));
         assert!(budget.fits(10 * BUCKET_BYTES, after(3000)));
+    }
+
+    #[tokio::test]
+    async fn a_stream_that_is_not_read_frees_its_place() {
+        let (_server, served) = testing::config_maps(Vec::new()).await;
+        tokio::time::pause();
+        let response = stream(State(served.clone()), HeaderMap::new(), RawQuery(None)).await.unwrap();
+        let mut body = response.into_body().into_data_stream();
+        for _ in 0..100 {
+            assert!(!body.next().await.unwrap().unwrap().is_empty(), "a client that reads keeps its place");
+        }
+        assert_eq!(served.streams.available_permits(), STREAMS_MAX - 1);
+        let all = served.streams.acquire_many(STREAMS_MAX as u32);
+        assert!(tokio::time::timeout(Duration::from_secs(100), all).await.is_ok(), "the permit is held");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::mirror::Mirror;
 
 const METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Ready means that every kind is synced and, with `max-age`, had an open watch within that time.
+/// Ready means that every kind is synced and, with `max-age`, had an open watch within that time in each of its namespaces.
 pub(super) async fn health(
     State(served): State<Arc<Served>>,
     RawQuery(query): RawQuery,
@@ -42,13 +42,14 @@ pub(super) async fn metrics(State(served): State<Arc<Served>>) -> Response {
     }
 }
 
-/// The kinds that have had no open watch for longer than this.
+/// The kinds that have had no open watch for longer than this, in one of their namespaces.
 fn stale(mirrors: &[Mirror], max_age: Duration) -> Vec<String> {
-    let age = |mirror: &Mirror| mirror.traffic.disconnected_for().filter(|age| *age > max_age);
-    let name = |mirror: &Mirror, age: Duration| {
+    let ages = mirrors.iter().map(|mirror| (mirror, mirror.unwatched_for()));
+    let stale = ages.filter(|(_, age)| *age > max_age);
+    let name = |(mirror, age): (&Mirror, Duration)| {
         format!("{} (no watch for {} s)", mirror.selected.kind.qualified(), age.as_secs())
     };
-    mirrors.iter().filter_map(|mirror| Some(name(mirror, age(mirror)?))).collect()
+    stale.map(name).collect()
 }
 
 /// The kinds that are not synced.

@@ -105,16 +105,6 @@ impl Journal {
         (entries, first.saturating_sub(from))
     }
 
-    /// The newest entries that pass a test, the newest first.
-    pub(super) fn newest(
-        &self,
-        limit: usize,
-        test: impl Fn(&JournalEntry) -> bool,
-    ) -> Vec<Arc<JournalEntry>> {
-        let ring = self.ring();
-        ring.entries.iter().rev().filter(|entry| test(entry)).take(limit).cloned().collect()
-    }
-
     /// The recorded changes of an object, the newest first, and since when they are complete.
     pub(super) fn history(&self, mirror: usize, key: &Key) -> (Vec<Arc<JournalEntry>>, Coverage) {
         self.ring().histories.of(mirror, key)

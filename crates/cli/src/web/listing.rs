@@ -7,11 +7,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::Body;
 use axum::extract::{Path, RawQuery, State};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use futures::stream;
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 use kube_informer::StoredObject;
@@ -19,8 +17,8 @@ use kube_wire::path::PathReader;
 use kube_wire::{FieldPath, TypeMeta};
 use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
-use tokio::time::Instant;
 
+use super::body::{Chunks, ReadTime, body};
 use super::params::Params;
 use super::representation::Representation;
 use super::selection::Selection;
@@ -60,7 +58,6 @@ struct ObjectAnswer {
     remaining: Option<usize>,
     written: usize,
     state: ListingState,
-    deadline: Instant,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -107,7 +104,6 @@ pub(super) async fn list(
         remaining: None,
         written: 0,
         state: ListingState::Head,
-        deadline: Instant::now() + READ_TIME_MAX,
         _permit: permit,
     };
     if limit.is_some() || offset.is_some() {
@@ -118,11 +114,7 @@ pub(super) async fn list(
         listing = page.await.map_err(|_| Refusal::unavailable("the request was cancelled"))??;
     }
     let content_type = listing.representation.content_type();
-    let body = Body::from_stream(stream::unfold(listing, |mut listing| async move {
-        let chunk = listing.next_chunk().await?;
-        Some((chunk, listing))
-    }));
-    Ok(([(CONTENT_TYPE, content_type)], body).into_response())
+    Ok(([(CONTENT_TYPE, content_type)], body(listing, ReadTime::Body(READ_TIME_MAX))).into_response())
 }
 
 /// A permit to read many objects.
@@ -198,26 +190,6 @@ impl ObjectAnswer {
         Ok(())
     }
 
-    /// The next chunk of the response; `None` at its end.
-    async fn next_chunk(&mut self) -> Option<Result<Bytes, std::io::Error>> {
-        if self.state == ListingState::End {
-            return None;
-        }
-        if Instant::now() >= self.deadline {
-            return Some(Err(std::io::Error::other("the answer was read too slowly")));
-        }
-        let mut text = String::new();
-        if self.state == ListingState::Head {
-            self.write_head(&mut text);
-            self.state = ListingState::Items;
-        }
-        while self.state == ListingState::Items && text.len() < CHUNK_BYTES {
-            self.write_batch(&mut text);
-            tokio::task::yield_now().await;
-        }
-        Some(Ok(text.into()))
-    }
-
     fn write_head(&self, text: &mut String) {
         if self.representation != Representation::Json {
             return;
@@ -263,6 +235,24 @@ impl ObjectAnswer {
     }
 }
 
+impl Chunks for ObjectAnswer {
+    async fn next_chunk(&mut self) -> Option<Bytes> {
+        if self.state == ListingState::End {
+            return None;
+        }
+        let mut text = String::new();
+        if self.state == ListingState::Head {
+            self.write_head(&mut text);
+            self.state = ListingState::Items;
+        }
+        while self.state == ListingState::Items && text.len() < CHUNK_BYTES {
+            self.write_batch(&mut text);
+            tokio::task::yield_now().await;
+        }
+        Some(text.into())
+    }
+}
+
 /// The key of an object, and the values of its fields.
 fn columns(object: &StoredObject, readers: &[PathReader]) -> Value {
     let cells = readers.iter().map(|reader| {
@@ -285,4 +275,35 @@ fn columns(object: &StoredObject, readers: &[PathReader]) -> Value {
         "resourceVersion": object.resource_version(),
         "columns": cells.collect::<Vec<_>>(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::StreamExt;
+
+    use super::super::{READS_MAX, testing};
+    use super::*;
+
+    #[tokio::test]
+    async fn a_list_that_is_not_read_within_five_minutes_frees_its_snapshot() {
+        let map = |number| {
+            let metadata = json!({"name": format!("map-{number}"), "namespace": "default"});
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"text": "x".repeat(20_000)}})
+        };
+        let (_server, served) = testing::config_maps((0..20).map(map).collect()).await;
+        tokio::time::pause();
+        let asked = (State(served.clone()), Path("configmaps".to_owned()), HeaderMap::new(), RawQuery(None));
+        let response = list(asked.0, asked.1, asked.2, asked.3).await.unwrap();
+        let mut body = response.into_body().into_data_stream();
+        assert!(body.next().await.unwrap().unwrap().starts_with(b"{\"apiVersion\":\"v1\""));
+        tokio::time::sleep(Duration::from_secs(299)).await;
+        assert_eq!(served.reads.available_permits(), READS_MAX - 1, "the client still has a second");
+        let all = served.reads.acquire_many(READS_MAX as u32);
+        assert!(tokio::time::timeout(Duration::from_secs(2), all).await.is_ok(), "the permit is held");
+        // A client that reads on must not take the part for the whole.
+        let mut rest = body.take_while(|chunk| std::future::ready(chunk.is_ok()));
+        while let Some(chunk) = rest.next().await {
+            assert!(!chunk.unwrap().ends_with(b"]}\n"));
+        }
+    }
 }

@@ -5,6 +5,7 @@
 
 mod access;
 mod assets;
+mod body;
 mod change;
 mod counts;
 mod endpoint;
@@ -30,6 +31,8 @@ mod routes;
 mod scopes;
 mod selection;
 mod shown;
+#[cfg(test)]
+mod testing;
 mod timeline;
 
 use std::sync::Arc;
@@ -53,6 +56,8 @@ use timeline::Timelines;
 const READS_MAX: usize = 8;
 /// Most concurrent event streams.
 const STREAMS_MAX: usize = 32;
+/// Most threads that compare states of objects at the same time. Further requests wait.
+const COMPARISONS_MAX: usize = 2;
 
 /// Everything that is served.
 pub(crate) struct Served {
@@ -64,6 +69,7 @@ pub(crate) struct Served {
     playground: Option<Arc<dyn Playground>>,
     reads: Arc<Semaphore>,
     streams: Arc<Semaphore>,
+    comparisons: Arc<Semaphore>,
     /// Cancelled at shutdown: it ends the streams.
     stop: CancellationToken,
 }
@@ -80,6 +86,7 @@ impl Served {
             playground: None,
             reads: Arc::new(Semaphore::new(READS_MAX)),
             streams: Arc::new(Semaphore::new(STREAMS_MAX)),
+            comparisons: Arc::new(Semaphore::new(COMPARISONS_MAX)),
             stop: CancellationToken::new(),
         }
     }

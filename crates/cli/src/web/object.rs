@@ -83,10 +83,13 @@ pub(super) async fn history(
     } else {
         first
     };
-    let changes: Vec<_> = entries.iter().take(limit).map(|entry| change::render(&served, entry)).collect();
+    let total = entries.len();
+    let changes = change::compared(&served, move |served| {
+        entries.iter().take(limit).map(|entry| change::render(served, entry)).collect::<Vec<_>>()
+    });
     Ok(routes::json(&json!({
-        "changes": changes,
-        "total": entries.len(),
+        "changes": changes.await?,
+        "total": total,
         "completeSince": coverage.since.to_string(),
         "complete": coverage.from_start,
     })))
@@ -118,4 +121,29 @@ fn index_row(index: &str, object: &StoredObject) -> Value {
         let _ = object.for_each_field(&reader, |value| values.extend(value.text().map(String::from)));
     }
     json!({"name": index, "values": values})
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+
+    use super::super::{COMPARISONS_MAX, testing};
+    use super::*;
+
+    #[tokio::test]
+    async fn histories_wait_for_a_thread_to_compare_states_and_delay_nothing_else() {
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default"}});
+        let (_server, served) = testing::config_maps(vec![map]).await;
+        let path = || {
+            let parts = [("resource", "configmaps"), ("first", "default"), ("second", "a")];
+            Path(parts.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec())
+        };
+        let all = served.comparisons.acquire_many(COMPARISONS_MAX as u32).await.unwrap();
+        let mut history = Box::pin(history(State(served.clone()), path(), RawQuery(None)));
+        assert!((&mut history).now_or_never().is_none());
+        let asked = object(State(served.clone()), path(), HeaderMap::new(), RawQuery(None));
+        assert!(asked.now_or_never().is_some_and(|answer| answer.is_ok()));
+        drop(all);
+        assert!(history.await.is_ok());
+    }
 }

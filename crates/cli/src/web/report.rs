@@ -12,13 +12,16 @@ use serde_json::{Value, json};
 
 use super::{Served, gauges, scopes};
 use crate::mirror::Mirror;
+use crate::terminal::escape;
 
 /// All informers, and the replicas that share work, as JSON.
 pub(super) async fn debug(State(served): State<Arc<Served>>) -> impl IntoResponse {
     let informers: Vec<_> = served.mirrors.iter().map(informer).collect();
     let sharing = gauges::read(&served.registry).sharing();
     let report = json!({"informers": informers, "sharing": sharing});
-    ([(CONTENT_TYPE, "application/json")], format!("{report:#}\n"))
+    // Errors quote the server, and `curl` prints them on a terminal.
+    let text = format!("{report:#}\n");
+    ([(CONTENT_TYPE, "application/json")], escape::json(&text).into_owned())
 }
 
 fn informer(mirror: &Mirror) -> Value {

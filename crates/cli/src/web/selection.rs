@@ -61,6 +61,12 @@ impl Selection {
         })
     }
 
+    /// Whether it selects every object.
+    pub(super) fn is_everything(&self) -> bool {
+        let Self { namespace, labels, fields, index, text } = self;
+        namespace.is_none() && labels.is_none() && fields.is_empty() && index.is_none() && text.is_none()
+    }
+
     /// Refuses a test that does not apply to the objects of a mirror.
     pub(super) fn check(&self, mirror: &Mirror) -> Result<(), Refusal> {
         for filter in &self.fields {

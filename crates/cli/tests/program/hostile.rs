@@ -4,6 +4,7 @@ use embedded_apiserver::{Action, Fault, Match};
 use serde_json::{Value, json};
 
 use crate::raw_server::RawServer;
+use crate::serve::{address_of, ask};
 use crate::support::{World, run, start};
 use crate::terminal::{OnTerminal, USUAL};
 
@@ -47,6 +48,31 @@ async fn g2_control_characters_of_objects_are_shown_and_not_sent() {
         assert!(is_harmless(&printed), "{arguments:?}: {printed:?}");
         assert!(printed.contains("owned") || printed.contains("T^["), "{arguments:?}: {printed}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn g2_control_characters_of_errors_are_escaped_in_the_reports_of_serve() {
+    let world = world().await;
+    let hostile = Action::Status {
+        code: 503,
+        reason: "ServiceUnavailable".into(),
+        message: HOSTILE.into(),
+        retry_after_seconds: 0,
+    };
+    world.server.faults().arm(Fault::new(hostile).on(Match::default().resource("configmaps")));
+    let mut serve = world.start(&["serve", "cm", "-A", "--port", "0"]);
+    let address = address_of(&mut serve).await;
+    for path in ["/debug/informers", "/api/v1/informers"] {
+        loop {
+            let (code, report) = ask(address, &format!("GET {path}"), "").await;
+            assert_eq!(code, 200, "{path}: {report}");
+            assert!(is_harmless(&report), "{path}: {report:?}");
+            if report.contains("owned") {
+                break;
+            }
+        }
+    }
+    assert_eq!(serve.end().await, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]

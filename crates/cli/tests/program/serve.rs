@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use embedded_apiserver::{Action, Fault, Match};
+use embedded_apiserver::{Action, Fault, Match, Verb};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -204,6 +204,73 @@ async fn readiness_ends_when_the_server_is_gone_for_longer_than_asked() {
     assert_eq!(ask(address, "GET /readyz", "").await.0, 200);
     let (code, text) = ask(address, "GET /readyz?max-age=soon", "").await;
     assert!(code == 400 && text.contains("give a duration"), "{text}");
+    assert_eq!(serve.end().await, 0);
+}
+
+fn unavailable() -> Action {
+    Action::Status {
+        code: 503,
+        reason: "ServiceUnavailable".into(),
+        message: "planted".into(),
+        retry_after_seconds: 0,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kind_that_never_had_a_watch_is_stale() {
+    let world = World::populated().await;
+    world.server.faults().arm(Fault::new(unavailable()).on(Match::verb(Verb::Watch).resource("pods")));
+    // Compressed lists: there is no watch for the initial state either.
+    let mut serve = world.start(&["serve", "pods,nodes", "-A", "--port", "0", "--compress"]);
+    let address = address_of(&mut serve).await;
+    ready(address).await;
+    loop {
+        let (code, text) = ask(address, "GET /readyz?max-age=0", "").await;
+        assert_eq!(code, 503, "{text}");
+        if text.starts_with("stale: pods (no watch for ") && !text.contains("nodes") {
+            break;
+        }
+    }
+    assert_eq!(ask(address, "GET /readyz?max-age=1h", "").await.0, 200);
+    world.server.faults().clear();
+    while ask(address, "GET /readyz?max-age=0", "").await.0 != 200 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(serve.end().await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watch_in_one_namespace_does_not_hide_a_missing_one_in_another() {
+    let world = World::populated().await;
+    let mut serve = world.start(&["serve", "pods", "-n", "default,shop", "--port", "0"]);
+    let address = address_of(&mut serve).await;
+    let watching = async |count: u64| {
+        loop {
+            let report = ask(address, "GET /api/v1/informers", "").await.1;
+            let report: Value = serde_json::from_str(&report).unwrap();
+            if report["informers"][0]["scopes"]["watching"] == count {
+                return;
+            }
+        }
+    };
+    watching(2).await;
+    assert_eq!(ask(address, "GET /readyz?max-age=0", "").await.0, 200);
+    for verb in [Verb::Watch, Verb::List] {
+        let on = Match::verb(verb).resource("pods").namespace("shop");
+        world.server.faults().arm(Fault::new(unavailable()).on(on));
+    }
+    world.server.disconnect_all();
+    watching(1).await;
+    loop {
+        let (code, text) = ask(address, "GET /readyz?max-age=0", "").await;
+        if code == 503 {
+            assert!(text.starts_with("stale: pods (no watch for "), "{text}");
+            break;
+        }
+    }
+    world.server.faults().clear();
+    watching(2).await;
+    assert_eq!(ask(address, "GET /readyz?max-age=0", "").await.0, 200);
     assert_eq!(serve.end().await, 0);
 }
 

@@ -16,6 +16,11 @@ use crate::support::{Running, World};
 const VALUE: &str = "aHVudGVyMi1wbGFudGVk";
 const COPY: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
+/// Everything that the page may load and do.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
+    base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; \
+    trusted-types 'none'";
+
 /// The answer to a request.
 struct Reply {
     code: u16,
@@ -102,7 +107,7 @@ impl Site {
         let (reader, mut writer) = TcpStream::connect(self.address).await.unwrap().into_split();
         let request = format!("GET /api/v1/stream{query} HTTP/1.1\r\nhost: localhost\r\n{headers}\r\n");
         writer.write_all(request.as_bytes()).await.unwrap();
-        Events { lines: BufReader::new(reader).lines(), _writer: writer }
+        Events { lines: BufReader::new(reader).lines(), bytes: 0, _writer: writer }
     }
 }
 
@@ -127,6 +132,8 @@ fn address(line: &str) -> SocketAddr {
 /// An open event stream.
 struct Events {
     lines: Lines<BufReader<OwnedReadHalf>>,
+    /// Bytes of the lines that were read.
+    bytes: u64,
     _writer: OwnedWriteHalf,
 }
 
@@ -144,6 +151,7 @@ impl Events {
         let mut event = StreamEvent { name: String::new(), id: String::new(), data: Value::Null };
         loop {
             let line = self.lines.next_line().await.ok()??;
+            self.bytes += line.len() as u64 + 1;
             if let Some(name) = line.strip_prefix("event: ") {
                 event.name = name.to_owned();
             } else if let Some(id) = line.strip_prefix("id: ") {
@@ -389,6 +397,27 @@ async fn g1_values_of_secrets_are_masked_and_filters_on_them_are_forbidden() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn g1_serve_refuses_to_index_masked_values() {
+    let world = world().await;
+    for (kinds, path) in [
+        ("secrets", "data.pw"),
+        ("pods,secrets", "{.data['pw']}"),
+        ("secrets", "stringData.pw"),
+        ("configmaps", "metadata.annotations['kubectl.kubernetes.io/last-applied-configuration']"),
+    ] {
+        let ended = world.run(&["serve", kinds, "-A", "--port", "0", "--index", path]).await;
+        assert_eq!((ended.code, ended.stdout.as_str()), (2, ""), "{path}: {ended:?}");
+        assert!(
+            ended.stderr.contains("cannot index") && ended.stderr.contains("masked"),
+            "{path}: {ended:?}"
+        );
+    }
+    let site = Site::serve(&world, &["configmaps", "-A", "--index", "data.colour"]).await;
+    assert_eq!(site.get("/api/v1/objects/configmaps?index=data.colour&value=blue").await.code, 200);
+    assert_eq!(site.process.end().await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_stream_brings_changes_with_differences_and_can_be_resumed() {
     let world = world().await;
     let site = Site::serve(&world, &["pods,deploy", "-A"]).await;
@@ -568,6 +597,60 @@ async fn the_stream_is_filtered_by_the_server() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn changes_with_the_text_are_found_among_many_others() {
+    let world = world().await;
+    let site = Site::serve(&world, &["configmaps", "-A"]).await;
+    let mut stream = site.stream("", "").await;
+    stream.named("status").await;
+    let maps = "/api/v1/namespaces/default/configmaps";
+    world.create(maps, json!({"metadata": {"name": "first"}})).await;
+    let first = stream.named("change").await;
+    drop(stream);
+    world.create(maps, json!({"metadata": {"name": "needle"}})).await;
+    for number in 0..150 {
+        world.create(maps, json!({"metadata": {"name": format!("other-{number}")}})).await;
+    }
+    world.patch(&format!("{maps}/settings"), json!({"data": {"colour": "needle"}})).await;
+    world.create(maps, json!({"metadata": {"name": "needle-last"}})).await;
+    while site.get("/api/v1/history/configmaps/default/needle-last").await.json()["total"] != 1 {
+        tokio::task::yield_now().await;
+    }
+    let expected = ["needle", "settings", "needle-last"];
+    // A client that resumes, and a new one.
+    let resumed = (String::new(), format!("last-event-id: {}\r\n", first.id));
+    for (query, headers) in [resumed, ("&recent=100".to_owned(), String::new())] {
+        let mut stream = site.stream(&format!("?text=needle{query}"), &headers).await;
+        let mut names = Vec::new();
+        while names.last().map(String::as_str) != Some("needle-last") {
+            names.push(stream.named("change").await.data["name"].as_str().unwrap().to_owned());
+        }
+        assert_eq!(names, expected, "{query}");
+    }
+    // With a limit, the newest changes that match.
+    let mut stream = site.stream("?text=needle&recent=2", "").await;
+    let mut events = Vec::new();
+    while events.last().is_none_or(|event: &StreamEvent| event.data["name"] != "needle-last") {
+        events.push(stream.next().await.unwrap());
+    }
+    let names: Vec<_> = events.iter().map(|event| event.name.as_str()).collect();
+    assert_eq!(names, ["hello", "change", "change"]);
+    assert_eq!(events[1].data["name"], "settings");
+    assert_eq!(site.process.end().await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_whose_filter_rarely_matches_resumes_behind_the_changes_that_it_did_not_want() {
+    let world = world().await;
+    let site = Site::serve(&world, &["pods", "-A"]).await;
+    let mut stream = site.stream("?namespace=shop", "").await;
+    let session = stream.named("hello").await.data["session"].as_str().unwrap().to_owned();
+    assert_eq!(stream.named("status").await.id, format!("{session}-0"));
+    world.set_phase("default", "api-1", "Running").await;
+    while stream.named("status").await.id != format!("{session}-1") {}
+    assert_eq!(site.process.end().await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_change_is_read_again_with_all_differences_and_whole_values() {
     let world = world().await;
     let site = Site::serve(&world, &["pods,configmaps", "-A"]).await;
@@ -699,21 +782,29 @@ async fn a_back_off_in_one_of_several_namespaces_is_shown() {
     assert_eq!(site.process.end().await, 0);
 }
 
+/// More than a stream sends in a second.
+const CHANGES: u64 = 600;
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stream_stays_within_its_rate_and_counts_what_it_leaves_out() {
     let world = World::new().await;
-    for number in 0..200 {
-        world.create_pod("default", &format!("pod-{number}"), "node-1").await;
+    let maps = "/api/v1/namespaces/default/configmaps";
+    for number in 0..CHANGES {
+        world.create(maps, json!({"metadata": {"name": format!("map-{number}")}})).await;
     }
-    let site = Site::serve(&world, &["pods", "-A"]).await;
+    let site = Site::serve(&world, &["configmaps", "-A"]).await;
+    let start = std::time::Instant::now();
     let mut stream = site.stream("", "").await;
     stream.named("status").await;
-    for number in 0..200 {
-        world.set_phase("default", &format!("pod-{number}"), "Running").await;
+    // All together, they are several times as large as what a second allows.
+    let key = |at: usize| format!("{}-{at}", "k".repeat(150));
+    let data: BTreeMap<_, _> = (0..10).map(|at| (key(at), "x".repeat(60))).collect();
+    for number in 0..CHANGES {
+        world.patch(&format!("{maps}/map-{number}"), json!({"data": data})).await;
     }
     // Every change is either sent, part of a coalesced one, or counted.
     let mut accounted = 0;
-    while accounted < 200 {
+    while accounted < CHANGES {
         let event = stream.next().await.unwrap();
         match event.name.as_str() {
             "change" => accounted += event.data["coalesced"].as_u64().unwrap(),
@@ -721,7 +812,10 @@ async fn a_stream_stays_within_its_rate_and_counts_what_it_leaves_out() {
             _ => {}
         }
     }
-    assert_eq!(accounted, 200);
+    assert_eq!(accounted, CHANGES);
+    // The program needed at least this time for what has arrived, however slowly it was read.
+    let bytes_max = 256_000 * (start.elapsed().as_secs() + 1);
+    assert!(stream.bytes <= bytes_max, "{} bytes in {:?}", stream.bytes, start.elapsed());
     assert_eq!(site.process.end().await, 0);
 }
 
@@ -963,9 +1057,7 @@ async fn g1_the_page_and_the_api_are_protected_in_the_browser() {
     assert_eq!((page.code, page.headers["content-type"].as_str()), (200, "text/html; charset=utf-8"));
     for path in ["/", "/assets/app.js", "/assets/page.css", "/api/v1/informers", "/nothing"] {
         let headers = site.get(path).await.headers;
-        let policy = &headers["content-security-policy"];
-        assert!(policy.contains("default-src 'none'") && policy.contains("frame-ancestors 'none'"), "{path}");
-        assert!(!policy.contains("unsafe"), "{path}: {policy}");
+        assert_eq!(headers["content-security-policy"], POLICY, "{path}");
         assert_eq!(headers["x-content-type-options"], "nosniff", "{path}");
         assert_eq!(headers["referrer-policy"], "no-referrer", "{path}");
         assert_eq!(headers["cross-origin-resource-policy"], "same-origin", "{path}");
@@ -1011,8 +1103,13 @@ async fn open_starts_the_browser_with_the_pages_address() {
         .unwrap();
     std::fs::set_permissions(&opener, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let path = format!("{}:/bin:/usr/bin", world.directory.path().display());
+    // Every address of this machine: the browser opens one that the program accepts as a host.
+    let named = ["--token", "right", "--allowed-host", "mirror.example"];
+    let everywhere =
+        [&["serve", "pods", "--port", "0", "--open", "--address", "0.0.0.0"], &named[..]].concat();
     for (arguments, mark) in [
         (&["serve", "pods", "--port", "0", "--open"][..], "mirroring"),
+        (&everywhere[..], "mirroring"),
         (&["demo", "--objects", "100", "--open"], "page: "),
     ] {
         let mut command = world.command(arguments);
@@ -1024,6 +1121,10 @@ async fn open_starts_the_browser_with_the_pages_address() {
         }
         let url = std::fs::read_to_string(&opened).unwrap();
         assert!(line.ends_with(url.trim()), "{line}: {url}");
+        let site = Site { process, address: address(&line) };
+        let host = site.address.to_string();
+        assert_eq!(site.send_as(&host, "GET", "/", "").await.code, 200, "{line}");
+        let process = site.process;
         std::fs::remove_file(&opened).unwrap();
         assert_eq!(process.end().await, 0);
     }

@@ -2,7 +2,7 @@
 //!
 //! It listens on the loopback interface. Any other address requires a token for everything but health checks and the page's files.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -74,11 +74,12 @@ pub(crate) async fn run(arguments: ServeArguments) -> Result<(), Failure> {
     let endpoint = Endpoint::start(listener, served.clone());
     let kinds =
         served.mirrors.iter().map(|mirror| mirror.selected.kind.qualified()).collect::<Vec<_>>().join(", ");
+    let page = format!("http://{}/", reachable(bound));
     let mirroring = async {
-        screen.line(format!("mirroring {kinds}; http://{bound}/")).await?;
+        screen.line(format!("mirroring {kinds}; {page}")).await?;
         screen.flush().await?;
         if arguments.open
-            && let Err(error) = web::open(&format!("http://{bound}/"))
+            && let Err(error) = web::open(&page)
         {
             screen.remark(&format!("cannot open a browser: {error}")).await?;
         }
@@ -133,6 +134,16 @@ impl ServeArguments {
     }
 }
 
+/// The address under which this machine reaches a server: no browser needs to know that `0.0.0.0` means every address.
+fn reachable(bound: SocketAddr) -> SocketAddr {
+    let ip: IpAddr = match bound.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, bound.port())
+}
+
 /// Starts an informer for each kind.
 fn start(
     arguments: &ServeArguments,
@@ -152,11 +163,7 @@ fn start(
     for path in &arguments.indexes {
         add_index(&mirrors, path)?;
     }
-    let access = Access {
-        token,
-        allowed_hosts: arguments.allowed_hosts.clone(),
-        is_remote: !arguments.address.is_loopback(),
-    };
+    let access = Access::new(token, arguments.allowed_hosts.clone(), arguments.address);
     Ok((Served::new(mirrors, registry, access), errors))
 }
 
