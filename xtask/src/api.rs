@@ -108,10 +108,15 @@ fn documented(name: &str, features: &str) -> Result<PathBuf, String> {
 
 /// The lines that only one of the two has. Listings are sorted, so the order does not matter.
 fn difference<'a>(old: &'a str, new: &'a str) -> Vec<(char, &'a str)> {
-    let lacks = |text: &'a str, sign, of: &'a str| {
-        of.lines().filter(move |line| !text.lines().any(|other| other == *line)).map(move |line| (sign, line))
+    let surplus = |sign, of: &'a str, text: &'a str| {
+        let mut others: Vec<_> = text.lines().collect();
+        let mut is_other = |line: &&str| match others.iter().position(|other| other == line) {
+            Some(at) => others.swap_remove(at) == *line,
+            None => false,
+        };
+        of.lines().filter(|line| !is_other(line)).map(|line| (sign, line)).collect::<Vec<_>>()
     };
-    lacks(new, '-', old).chain(lacks(old, '+', new)).collect()
+    [surplus('-', old, new), surplus('+', new, old)].concat()
 }
 
 #[cfg(test)]
@@ -122,5 +127,6 @@ mod tests {
     fn a_difference_has_the_removed_and_the_added_lines() {
         assert_eq!(difference("a\nb\n", "b\nc\n"), [('-', "a"), ('+', "c")]);
         assert_eq!(difference("a\n", "a\n"), []);
+        assert_eq!(difference("a\na\n", "a\n"), [('-', "a")]);
     }
 }

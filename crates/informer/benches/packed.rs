@@ -41,9 +41,9 @@ fn main() {
             kind::<DynamicObject>("custom resources, JSON", 100_000, objects::certificate, true);
         }),
         ("pods-packed", || pods(&Memory::default(), 50_000)),
-        ("pods-plain", || pods(&Memory::Plain, 50_000)),
+        ("pods-plain", || pods(&Memory::Uncompressed, 50_000)),
         ("few-packed", || pods(&Memory::default(), 10_000)),
-        ("few-plain", || pods(&Memory::Plain, 10_000)),
+        ("few-plain", || pods(&Memory::Uncompressed, 10_000)),
         ("informer", informer),
         ("million", million),
     ];
@@ -93,7 +93,7 @@ fn kind<K: DeserializeOwned>(name: &str, count: usize, make: fn(usize) -> Value,
 // === pods ===
 
 fn pods(memory: &Memory, count: usize) {
-    let name = if matches!(memory, Memory::Plain) { "plain" } else { "packed" };
+    let name = if matches!(memory, Memory::Uncompressed) { "plain" } else { "packed" };
     println!("\n{count} pods, {name}, two indexes (namespace, field spec.nodeName)");
     let mut minted = PodReader::of_a_list();
     let store = Arc::new(new_store(memory));

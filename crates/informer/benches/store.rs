@@ -207,7 +207,7 @@ fn reads_under_writes(store: &Store, keys: &[Key], updates: &[Delta]) {
 
 fn new_store() -> Store {
     let indexes = StoreConfig::default()
-        .memory(Memory::Plain)
+        .memory(Memory::Uncompressed)
         .index(Index::namespace())
         .index(Index::field("node", "spec.nodeName"));
     Store::new(indexes).expect("valid indexes")

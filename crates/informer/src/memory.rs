@@ -16,7 +16,7 @@ pub enum Memory {
     #[doc(hidden)]
     Tuned(Packing),
     /// Uncompressed.
-    Plain,
+    Uncompressed,
 }
 
 /// When and how objects are packed. The defaults suit every kind that was tried.

@@ -60,7 +60,7 @@ fn exclusive() -> MutexGuard<'static, ()> {
 fn an_unchanged_relist_and_a_watch_event_allocate_almost_nothing() {
     let _guard = exclusive();
     println!("plain:");
-    allocate_next_to_nothing(Memory::Plain, 7.5);
+    allocate_next_to_nothing(Memory::Uncompressed, 7.5);
     println!("packed:");
     allocate_next_to_nothing(Memory::default(), 9.5);
 }
@@ -115,7 +115,7 @@ fn allocate_next_to_nothing(memory: Memory, event_max: f64) {
 fn buffers_for_large_index_values_are_freed_after_a_write() {
     let _guard = exclusive();
     let _profiler = dhat::Profiler::builder().testing().build();
-    let store = indexed_store(Memory::Plain);
+    let store = indexed_store(Memory::Uncompressed);
     let mut reader = ObjectReader::new(Projection::default(), Limits::default());
     let mut large = |at: usize| {
         let meta = format!(r#"{{"namespace":"web","name":"pod-{at}","resourceVersion":"{}"}}"#, at + 1);

@@ -396,7 +396,7 @@ async fn clusters_share_the_memory_budget() {
     let (_east, east) = maps_by_tier(&MAPS[1..2]).await;
     let factory = InformerFactory::new(home)
         .memory_max(7 << 10)
-        .defaults(|informer| informer.labels("tier").memory(Memory::Plain));
+        .defaults(|informer| informer.labels("tier").memory(Memory::Uncompressed));
     let maps = factory.informer::<ConfigMap>().start().unwrap();
     maps.synced().await.unwrap();
     let east = factory.add_cluster("east", east);

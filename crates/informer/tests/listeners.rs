@@ -502,7 +502,7 @@ async fn all_values_can_stay_hot_except_those_of_replaced_states() {
     assert!(held <= 2 * 64, "{held} values of one object are alive");
     assert_eq!(values.last().map(std::sync::Weak::strong_count), Some(1));
     // An object that was repacked meanwhile is another handle, and decoded again.
-    let is_plain = memory() == kube_informer::Memory::Plain;
+    let is_plain = memory() == kube_informer::Memory::Uncompressed;
     assert!(stays.strong_count() == 1 || !is_plain, "nothing has changed there");
 }
 

@@ -131,8 +131,12 @@ async fn an_object_may_be_replaced_when_the_budget_is_used_up() {
     let (_server, client) = start().await;
     create_maps(&client, 0..10).await;
     let factory = InformerFactory::new(client.clone()).memory_max(112 * KIB);
-    let maps =
-        factory.informer::<ConfigMap>().labels("test").memory(kube_informer::Memory::Plain).start().unwrap();
+    let maps = factory
+        .informer::<ConfigMap>()
+        .labels("test")
+        .memory(kube_informer::Memory::Uncompressed)
+        .start()
+        .unwrap();
     maps.synced().await.unwrap();
     let api: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
     for round in 0..20 {

@@ -283,7 +283,7 @@ fn config_map() -> TypeMeta {
 }
 
 #[test]
-fn the_implausible_length_of_a_watch_frame_is_fatal_at_once() {
+fn the_implausible_length_of_a_watch_frame_is_fatal_immediately() {
     // JSON with the content type of protobuf, a length bomb, and the smallest text.
     for begins in [br#"{"ty"#.as_slice(), &[0xff; 4], b" \0\0\0"] {
         let reader = ObjectReader::new(Projection::default(), Limits::default());

@@ -90,7 +90,7 @@ impl Subject {
         let mut builder = Informer::<ConfigMap>::builder(Client::new(link.clone(), "default"))
             .reflector(config)
             .namespaces(plan.namespaces.iter().copied())
-            .memory(if plan.packed { Memory::from(Packing::eager()) } else { Memory::Plain })
+            .memory(if plan.packed { Memory::from(Packing::eager()) } else { Memory::Uncompressed })
             .index(&Index::label("team", "team"))
             .on_error(report);
         if plan.json {

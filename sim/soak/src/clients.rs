@@ -75,7 +75,7 @@ impl Clients {
             .informer::<ConfigMap>()
             .namespaces(namespaces())
             .labels("app=soak")
-            .memory(Memory::Plain)
+            .memory(Memory::Uncompressed)
             .encoding(EncodingPreference::Json)
             .keep_fields(["metadata.labels", "metadata.annotations"])
             .resync(Duration::from_secs(45))

@@ -10,7 +10,9 @@ const LINES_MAX: usize = 250;
 const NAMES_MAX: usize = 40;
 
 pub(crate) fn check(repository: &Repository) -> Vec<Problem> {
-    let Some(listing) = repository.text(LISTING) else { return Vec::new() };
+    let Some(listing) = repository.text(LISTING) else {
+        return vec![Problem::new(LISTING, 1, "the listing is missing; run `cargo xtask api`".to_owned())];
+    };
     let mut problems = Vec::new();
     let mut limit = |count: usize, max: usize, line: usize, what: &str| {
         if count > max {
@@ -51,5 +53,6 @@ mod tests {
         };
         assert_eq!(check(names(NAMES_MAX)), []);
         assert_eq!(check(names(NAMES_MAX + 1)).len(), 1);
+        assert_eq!(super::check(&Repository::of([])).len(), 1, "no listing");
     }
 }

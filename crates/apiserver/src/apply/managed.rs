@@ -176,10 +176,10 @@ impl Managed {
                 self.0.insert(bucket.clone(), owned);
             }
             if bucket != manager
-                && let Some(folded) = self.0.remove(&manager)
+                && let Some(removed) = self.0.remove(&manager)
                 && let Some(owned) = self.0.get_mut(&bucket)
             {
-                owned.fields = owned.fields.union(&folded.fields);
+                owned.fields = owned.fields.union(&removed.fields);
                 owned.time = time;
                 left -= 1;
             }

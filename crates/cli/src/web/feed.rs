@@ -562,7 +562,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_leave_room_for_a_status() {
+    fn changes_leave_capacity_for_a_status() {
         let start = Instant::now();
         let mut budget = Budget::new(start);
         for step in 0..100 {

@@ -70,7 +70,7 @@ impl Packer {
         let packing = match memory {
             Memory::Packed => Some(Packing::default()),
             Memory::Tuned(packing) => Some(packing),
-            Memory::Plain => None,
+            Memory::Uncompressed => None,
         };
         let (contexts, sets, kinds, due) = Default::default();
         Self { packing, contexts, sets, kinds, due }

@@ -141,14 +141,14 @@ pub enum Newest {
 }
 
 /// How many objects are compared before other tasks get a turn.
-const COMPARED_AT_ONCE: usize = 10_000;
+const COMPARED_PER_TURN: usize = 10_000;
 
 impl Newest {
     /// The newest of these objects; `Unknown` if one has no comparable resourceVersion.
     pub(crate) async fn of(objects: impl Iterator<Item = &StoredObject>) -> Self {
         let mut newest: Option<&StoredObject> = None;
         for (count, object) in objects.enumerate() {
-            if count % COMPARED_AT_ONCE == COMPARED_AT_ONCE - 1 {
+            if count % COMPARED_PER_TURN == COMPARED_PER_TURN - 1 {
                 tokio::task::yield_now().await;
             }
             let before = newest.map_or("1", StoredObject::resource_version);

@@ -208,7 +208,7 @@ fn small_stores_incompressible_objects_and_plain_stores_stay_uncompressed() {
     replace(&small, A, alike(100, "settings"), "10");
     assert_eq!(is_packed(&small), (0, 100));
 
-    let plain = Store::new(StoreConfig::default().memory(Memory::Plain)).unwrap();
+    let plain = Store::new(StoreConfig::default().memory(Memory::Uncompressed)).unwrap();
     replace(&plain, A, alike(8000, "lists"), "10");
     assert_eq!(is_packed(&plain), (0, 8000));
 
@@ -293,7 +293,7 @@ fn a_snapshot_outlives_its_store_and_its_dictionaries() {
 
 #[test]
 fn an_object_of_one_store_can_be_put_into_another() {
-    let memories = || [Memory::from(Packing::eager()), Memory::Plain, Memory::from(Packing::eager())];
+    let memories = || [Memory::from(Packing::eager()), Memory::Uncompressed, Memory::from(Packing::eager())];
     let stores = memories().map(|memory| Store::new(StoreConfig::default().memory(memory)).unwrap());
     replace(&stores[0], A, alike(20, "lists"), "10");
     for (from, to) in [(0, 1), (1, 2), (2, 0), (0, 2)] {
@@ -349,7 +349,7 @@ fn fields_are_read_from_packed_objects_in_both_encodings() {
 
 #[test]
 fn two_stores_keep_the_same_handle_independently() {
-    for memory in [Memory::Plain, Memory::from(Packing::eager())] {
+    for memory in [Memory::Uncompressed, Memory::from(Packing::eager())] {
         let other = Arc::new(Store::new(StoreConfig::default().memory(Packing::eager())).unwrap());
         put(&other, pod("first", 1));
         // The other store gets the handle during a write: what one store records in it must not affect the other.
@@ -358,7 +358,7 @@ fn two_stores_keep_the_same_handle_independently() {
             apply(&copy, [Delta::Updated(object.clone())]);
             [object.namespace().to_owned()]
         });
-        let plain = memory == Memory::Plain;
+        let plain = memory == Memory::Uncompressed;
         let store = Store::new(StoreConfig::default().memory(memory).index(copied)).unwrap();
         for (object, version) in alike(20, "copied").into_iter().zip(1..) {
             let reported = apply(&store, [Delta::Updated(stored(object))]);

@@ -22,7 +22,7 @@ pub(crate) const B: Scope = Scope(1);
 pub(crate) fn memory() -> Memory {
     match env!("CARGO_CRATE_NAME") {
         "packed" | "packed_store" => Packing::eager().into(),
-        _ => Memory::Plain,
+        _ => Memory::Uncompressed,
     }
 }
 

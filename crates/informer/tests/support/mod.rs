@@ -26,7 +26,7 @@ use tokio::task::JoinHandle;
 pub fn memory() -> Memory {
     match env!("CARGO_CRATE_NAME") {
         "packed" => Packing::eager().into(),
-        _ => Memory::Plain,
+        _ => Memory::Uncompressed,
     }
 }
 
