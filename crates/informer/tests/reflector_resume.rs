@@ -218,7 +218,8 @@ async fn promise_10_an_unanswered_watch_is_not_live() {
     held.watches.store(false, Ordering::Relaxed);
     tokio::time::sleep(Duration::from_secs(1)).await; // paused time: nothing sleeps
     assert!(matches!(pods.state(), InformerState::Live), "{}", pods.state());
-    assert_eq!(source.requests().len(), 2);
+    // A list, a watch, and the verification of the list.
+    assert_eq!(source.requests().len(), 3);
 }
 
 #[tokio::test(start_paused = true)]
@@ -369,6 +370,58 @@ async fn a_restored_server_is_detected_when_only_deletions_were_lost() {
     source.restore(&old);
     (0..5).for_each(|_| drop(source.put(pod("other"))));
     rig.logged("replace 107 [web/deleted web/kept web/other]").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restored_server_is_detected_when_a_deleted_object_was_created_again() {
+    let source = pods();
+    source.put(pod("kept"));
+    let old = source.checkpoint();
+    source.put(pod("deleted"));
+    let mut rig = Rig::start(&source, listing());
+    rig.watching().await;
+    source.delete("web/deleted");
+    rig.logged("delete web/deleted 103").await;
+    source.break_watches();
+    source.restore(&old);
+    // At version 103, the newest cached object is the same, and the deleted one exists with another uid.
+    ["deleted", "b", "c", "d"].iter().for_each(|name| drop(source.put(pod(name))));
+    rig.logged("replace 105 [web/b web/c web/d web/deleted web/kept]").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn promise_1_a_server_that_is_restored_between_a_list_and_its_watch_is_detected() {
+    for hangs in [Duration::from_secs(2), Duration::ZERO] {
+        let source = pods();
+        source.put(pod("kept"));
+        let old = source.checkpoint();
+        source.put(pod("lost"));
+        let held = Hanging::new(&source);
+        held.watches.store(!hangs.is_zero(), Ordering::Relaxed);
+        let pods = Informer::<k8s_openapi::api::core::v1::Pod>::from_source(held.clone())
+            .reflector(listing())
+            .start()
+            .unwrap();
+        pods.synced().await.unwrap();
+        let until = async |version: &str| {
+            while pods.lister().view().resource_version(Scope::default()) != version {
+                tokio::time::sleep(Duration::from_millis(100)).await; // paused time: nothing sleeps
+            }
+        };
+        if hangs.is_zero() {
+            // A watch that follows soon needs no verification.
+            until(&source.put(pod("other"))).await;
+            assert_eq!(source.requests().len(), 2, "{:?}", source.requests());
+            continue;
+        }
+        tokio::time::sleep(hangs).await; // paused time: nothing sleeps
+        source.restore(&old);
+        (0..5).for_each(|_| drop(source.put(pod("other"))));
+        held.watches.store(false, Ordering::Relaxed);
+        until("106").await;
+        let names: Vec<_> = pods.lister().list().iter().map(|pod| pod.name().to_owned()).collect();
+        assert_eq!(names, ["kept", "other"]);
+    }
 }
 
 #[tokio::test(start_paused = true)]

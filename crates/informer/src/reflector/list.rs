@@ -7,6 +7,7 @@ use std::sync::Arc;
 use futures::StreamExt;
 use kube_wire::{ListHead, RawObject};
 use tokio::task::coop::cooperative;
+use tokio::time::Instant;
 use twox_hash::XxHash3_64;
 
 use super::decide::{Decision, During, decide, is_version_in_doubt};
@@ -51,6 +52,7 @@ impl<S: Sink> Reflector<S> {
     /// Lists everything and commits it to the sink as one replace.
     pub(super) async fn list(&mut self) -> Result<(), CycleEnd> {
         self.enter(ReflectorState::Listing);
+        self.listing_since = Some(Instant::now());
         let version = self.relist_version();
         let limit = self.page_limit(&version);
         let listed = match self.list_pages(&version, limit).await? {

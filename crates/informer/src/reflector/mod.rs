@@ -91,6 +91,8 @@ pub struct Reflector<S> {
     backoff: Backoff,
     /// The source's selection in this cycle; 0 for one that never changes.
     selection: u64,
+    /// When the last list was requested, until a watch follows it.
+    listing_since: Option<Instant>,
     /// When the last watch was requested, or the watch-list that continues as one.
     opened_at: Option<Instant>,
     /// How long it was requested to last.
@@ -150,6 +152,7 @@ impl<S: Sink> Reflector<S> {
             incomplete: false,
             paginated: false,
             failed_watches: FailedWatches::default(),
+            listing_since: None,
             opened_at: None,
             asked_to_last: Duration::ZERO,
             unverified: false,

@@ -1,4 +1,5 @@
-//! Verifies after a broken or refused connection, or a watch that ended early, that the server still has the cached state.
+//! Verifies that the server still has the cached state: after a broken or refused connection, a watch that ended early, or a
+//! list that was not followed by a watch soon.
 //!
 //! An etcd restored from a backup continues from an older revision, with a different history. While the server is behind
 //! the last resourceVersion, a watch there stays silent. Once it has passed it, the watch returns events of the new
@@ -116,8 +117,8 @@ impl<S: Sink> Reflector<S> {
             return Ok(true);
         }
         let found = self.object_at(Some(&Key::of_head(&gone)), version).await?;
-        let is_back = |object: &RawObject| object.head().uid() == gone.uid() && self.source.selects(object);
-        Ok(!matches!(found, Found::Object(object) if is_back(&object)))
+        // Not even another object under this key: the cache would have it, because it would be newer than the deletion.
+        Ok(!matches!(found, Found::Object(object) if self.source.selects(&object)))
     }
 
     /// The object with this key (or any object) at exactly this resourceVersion.

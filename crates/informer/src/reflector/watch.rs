@@ -23,6 +23,10 @@ const VERY_SHORT: Duration = Duration::from_secs(1);
 /// A watch that closes normally, but more than this before its time, may indicate a restart of the server.
 const EARLY: Duration = Duration::from_secs(5);
 
+/// Between a list and the watch that follows it, no connection shows that the server was restored. Within this time, it cannot
+/// be.
+const RESTORED_AFTER: Duration = Duration::from_secs(1);
+
 /// Internal errors further apart than this are separate incidents.
 const INTERNAL_ERROR_RESET: Duration = Duration::from_secs(60);
 
@@ -166,6 +170,8 @@ impl<S: Sink> Reflector<S> {
                 return Ok(Err(ReflectorError::Open(error)));
             }
         };
+        let listing_since = self.listing_since.take();
+        self.unverified |= listing_since.is_some_and(|since| since.elapsed() > RESTORED_AFTER);
         // While the watch is open: a restore from now on breaks it.
         let verified = self.verify(version).await?;
         Ok(verified.map(|verified| (stream, verified)).map_err(ReflectorError::Verify))
