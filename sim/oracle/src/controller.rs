@@ -107,9 +107,9 @@ impl Controller {
         self.check_released(history)?;
         let is_undone = |key: &str| self.wrote_in.get(key).is_some_and(|epoch| *epoch < history.epoch());
         let is_excused = |key: &str| excused.contains(key) || is_undone(key);
-        let mirrors = mirrors.iter().filter(|mirror| self.selection.selects(mirror));
+        let judged = |mirror: &&Value| self.selection.selects(mirror) && !is_excused(&key(mirror));
+        let mirrors = mirrors.iter().filter(judged);
         let mut mirrors = mirrors.map(|mirror| (key(mirror), mirror)).collect::<BTreeMap<_, _>>();
-        mirrors.retain(|key, _| !is_excused(key));
         let objects = history.state_at(history.epoch(), u64::MAX, &self.selection);
         for (key, object) in objects.into_iter().filter(|(key, _)| !is_excused(key)) {
             if !object["metadata"]["deletionTimestamp"].is_null() {

@@ -20,7 +20,7 @@ pub use history::History;
 pub use listener::{Listener, Seen};
 pub use reader::{Reader, check_current, check_index, check_state};
 pub use selection::Selection;
-pub use trust::Trust;
+pub use trust::{Keys, Trust};
 
 /// The result of a check. An error names the broken promise by its number in docs/contract.md.
 pub type Judged<T = ()> = Result<T, String>;

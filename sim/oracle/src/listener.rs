@@ -85,7 +85,11 @@ impl Listener {
                 if same { Ok(()) } else { broken("5", format!("a resync changed {}", brief(new))) }
             }
             Seen::Deleted(last) => self.deleted(last, true, history),
-            Seen::Vanished(last) => self.deleted(last, false, history),
+            Seen::Vanished(last) => {
+                // At an unknown version.
+                self.followed.clear();
+                self.deleted(last, false, history)
+            }
         }
     }
 

@@ -255,7 +255,7 @@ fn a_restore_that_an_informer_must_notice_excuses_nothing() {
         if lists {
             trust.listed("", history);
         }
-        trust.resumed("", 6, &selection(), history)
+        trust.resumed("", Some(6), &selection(), history)
     };
     // The informer has received the deletion of b, which the server contradicts: it must notice.
     assert!(resume(false, &mut history).is_empty());
@@ -278,7 +278,7 @@ fn an_excuse_covers_one_state_until_the_key_changes() {
         check_state(objects, &selection(), trust, history).map(|keys| keys.into_iter().collect::<Vec<_>>())
     };
     check(&[object("a3")], &trust, &history).unwrap_err();
-    let excused = trust.resumed("", 6, &selection(), &history);
+    let excused = trust.resumed("", Some(6), &selection(), &history);
     assert_eq!(excused.into_iter().collect::<Vec<_>>(), ["blue/b", "blue/c"]);
     assert_eq!(check(&[object("a3")], &trust, &history).unwrap(), ["blue/b", "blue/c"]);
     assert_eq!(check(&[object("a3"), object("c5")], &trust, &history).unwrap(), ["blue/b"]);
@@ -287,6 +287,37 @@ fn an_excuse_covers_one_state_until_the_key_changes() {
     history.record("MODIFIED", &object("b7"));
     check(&[object("a3")], &trust, &history).unwrap_err();
     assert_eq!(check(&[object("a3"), object("b7")], &trust, &history).unwrap(), ["blue/c"]);
+}
+
+#[test]
+fn a_resume_excuses_what_differs_when_the_server_reaches_its_version() {
+    let mut history = History::default();
+    history.begin_epoch(&[object("a3")], 3);
+    history.record("BOOKMARK", &object("x6"));
+    let mut trust = Trust::default();
+    trust.listed("", &history);
+    history.begin_epoch(&[object("a3")], 3);
+    assert!(trust.resumed("", Some(6), &selection(), &history).is_empty());
+    history.record("ADDED", &object("c5"));
+    history.record("BOOKMARK", &object("x6"));
+    // The informer verifies a in its namespace.
+    let excused = trust.resumed("blue", Some(6), &selection(), &history);
+    assert_eq!(excused.into_iter().collect::<Vec<_>>(), ["blue/c"]);
+    check_state(&[object("a3")], &selection(), &trust, &history).unwrap();
+}
+
+#[test]
+fn a_list_whose_pages_are_of_two_epochs_excuses_what_differs() {
+    let mut history = History::default();
+    history.begin_epoch(&[object("a3"), object("b4")], 4);
+    let mut trust = Trust::default();
+    trust.listed("", &history);
+    history.begin_epoch(&[object("b2")], 3);
+    history.record("ADDED", &object("c4"));
+    let excused = trust.resumed("", None, &selection(), &history);
+    assert_eq!(excused.into_iter().collect::<Vec<_>>(), ["blue/a", "blue/b", "blue/c"]);
+    check_state(&[object("a3"), object("b2"), object("c4")], &selection(), &trust, &history).unwrap();
+    check_state(&[object("b3"), object("c4")], &selection(), &trust, &history).unwrap_err();
 }
 
 #[test]
@@ -300,7 +331,7 @@ fn an_excuse_outlasts_changes_outside_of_the_selection() {
     // b leaves the selection, and is deleted. A watch that resumes at 10 reports neither.
     history.record("MODIFIED", &object("b9"));
     history.record("BOOKMARK", &object("x10"));
-    let excused = trust.resumed("", 10, &selection(), &history);
+    let excused = trust.resumed("", Some(10), &selection(), &history);
     assert_eq!(excused.into_iter().collect::<Vec<_>>(), ["blue/b"]);
     let check = |history: &History| check_state(&[object("a3"), object("b2")], &selection(), &trust, history);
     check(&history).unwrap();

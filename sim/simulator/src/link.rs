@@ -455,6 +455,7 @@ impl Reading {
     fn begin_to_drip(&mut self) {
         if !std::mem::replace(&mut self.drips, true) {
             self.link.trace.count("fault", Action::Drip { link: 0, bytes: 0 }.kind());
+            self.silence.iter().for_each(WatchSilence::drips);
         }
     }
 
