@@ -13,7 +13,9 @@
 //! # Ok(()) }
 //! ```
 
-use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
+use k8s_openapi::api::apps::v1::{
+    DaemonSet, DaemonSetSpec, Deployment, DeploymentSpec, StatefulSet, StatefulSetSpec,
+};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -110,7 +112,9 @@ pub fn completed(job: Option<&Job>) -> bool {
 pub fn rolled_out(deployment: Option<&Deployment>) -> bool {
     let Some(deployment) = deployment else { return false };
     let Some(status) = &deployment.status else { return false };
-    let wanted = deployment.spec.replicas.unwrap_or(1);
+    // Whether `spec` is optional depends on the version of Kubernetes, here and below.
+    let spec = Option::<&DeploymentSpec>::from(&deployment.spec);
+    let wanted = spec.and_then(|spec| spec.replicas).unwrap_or(1);
     let count = |replicas: Option<i32>| replicas.unwrap_or_default();
     status.observed_generation >= deployment.metadata.generation
         && count(status.updated_replicas) >= wanted
@@ -123,9 +127,10 @@ pub fn rolled_out(deployment: Option<&Deployment>) -> bool {
 pub fn stateful_set_rolled_out(set: Option<&StatefulSet>) -> bool {
     let Some(set) = set else { return false };
     let Some(status) = &set.status else { return false };
-    let wanted = set.spec.replicas.unwrap_or(1);
+    let spec = Option::<&StatefulSetSpec>::from(&set.spec);
+    let wanted = spec.and_then(|spec| spec.replicas).unwrap_or(1);
     let count = |replicas: Option<i32>| replicas.unwrap_or_default();
-    let strategy = set.spec.update_strategy.as_ref();
+    let strategy = spec.and_then(|spec| spec.update_strategy.as_ref());
     let is_updated = match strategy.and_then(|strategy| strategy.rolling_update.as_ref()) {
         _ if strategy.is_some_and(|strategy| strategy.type_.as_deref() == Some("OnDelete")) => true,
         Some(rolling) => count(status.updated_replicas) >= wanted - count(rolling.partition),
@@ -143,7 +148,8 @@ pub fn daemon_set_rolled_out(set: Option<&DaemonSet>) -> bool {
     let Some(status) = &set.status else { return false };
     let wanted = status.desired_number_scheduled;
     let count = |nodes: Option<i32>| nodes.unwrap_or_default();
-    let strategy = set.spec.update_strategy.as_ref().and_then(|strategy| strategy.type_.as_deref());
+    let strategy = Option::<&DaemonSetSpec>::from(&set.spec).and_then(|spec| spec.update_strategy.as_ref());
+    let strategy = strategy.and_then(|strategy| strategy.type_.as_deref());
     status.observed_generation >= set.metadata.generation
         && (strategy == Some("OnDelete") || count(status.updated_number_scheduled) >= wanted)
         && count(status.number_available) >= wanted
