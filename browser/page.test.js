@@ -472,6 +472,21 @@ test("an object shows its YAML, graph, history and indexes", async (t) => {
   await until(async () => (await page.getByRole("region", { name: "Indexes" }).innerText()).includes(pods.items[0].columns[0]), "the index is shown");
 });
 
+test("only the fields that changed are highlighted", async (t) => {
+  const container = "container-with-a-name-of-more-than-forty-characters";
+  const labels = { app: "api", "app.kubernetes.io/name": "api" };
+  const spec = { containers: [{ name: container, image: "example/main:1" }, { name: "other", image: "example/other:1" }] };
+  await demo.write("POST", "/api/v1/namespaces/default/pods", { metadata: { name: "similar-names", labels }, spec });
+  const path = "/api/v1/namespaces/default/pods/similar-names";
+  const page = await visit(t, "#/object/pods/default/similar-names");
+  const highlighted = async () => (await page.locator('.yaml .row[data-changed="true"]').allInnerTexts()).map((text) => text.replace(/^\d+\s*(- )?/, "").trim());
+  await demo.write("PATCH", path, { metadata: { labels: { app: "web" } } });
+  await until(async () => (await highlighted()).join() === "app: web", "a label with a similar name is not highlighted");
+  const containers = [{ ...spec.containers[0], image: "example/main:2" }, spec.containers[1]];
+  await demo.write("PATCH", path, { spec: { containers } });
+  await until(async () => (await highlighted()).join() === "image: example/main:2", "an element with a long name is highlighted");
+});
+
 test("the list of objects is filtered and scrolled", async (t) => {
   const page = await visit(t, "#/objects/pods");
   const names = page.locator(".rows .row a");

@@ -146,7 +146,8 @@ export class ObjectView {
         this.isWhole = false;
       }
     }
-    this.changed = this.lastChange?.differences.map((difference) => difference.path) ?? [];
+    // A path without its segments can be that of several fields.
+    this.changed = this.lastChange?.differences.map((difference) => difference.segments).filter(Boolean) ?? [];
   }
 
   /// Draws a part only if it differs from the last time: focus, selection and scroll position stay.

@@ -19,15 +19,17 @@ use crate::output::EventType;
 
 /// The limits in lists of changes and, below, for one change in detail.
 pub(super) const SUMMARY: DifferenceLimits =
-    DifferenceLimits { count: 8, path_chars: 160, detail: ChangeDetail::SHORT };
+    DifferenceLimits { count: 8, path_chars: 160, segments_bytes: 0, detail: ChangeDetail::SHORT };
 const DETAIL: DifferenceLimits =
-    DifferenceLimits { count: 500, path_chars: 1000, detail: ChangeDetail::LONG };
+    DifferenceLimits { count: 500, path_chars: 1000, segments_bytes: 4000, detail: ChangeDetail::LONG };
 
 /// The maximum number of differences to show of one change, the maximum length of a path, and the detail of each value.
 #[derive(Clone, Copy)]
 pub(super) struct DifferenceLimits {
     count: usize,
     path_chars: usize,
+    /// Segments that are longer in total are omitted: a shortened segment could be that of another field.
+    segments_bytes: usize,
     detail: ChangeDetail,
 }
 
@@ -109,7 +111,7 @@ impl Coalesced {
             _ => Vec::new(),
         };
         let shown = compared.iter().take(limits.count);
-        let shown: Vec<_> = shown.map(|found| difference(found, limits.path_chars)).collect();
+        let shown: Vec<_> = shown.map(|found| difference(found, limits)).collect();
         json!({
             "id": format!("{}-{}", served.journal.session(), last.sequence),
             "sequence": last.sequence,
@@ -154,13 +156,16 @@ fn differences(old: &StoredObject, new: &StoredObject, detail: ChangeDetail) -> 
     }
 }
 
-fn difference(difference: &Difference, path_chars_max: usize) -> Value {
+fn difference(difference: &Difference, limits: DifferenceLimits) -> Value {
     let mut path = difference.path.as_str();
     let is_masked = masks::is_last_applied(path);
-    if let Some((end, _)) = path.char_indices().nth(path_chars_max) {
+    if let Some((end, _)) = path.char_indices().nth(limits.path_chars) {
         path = &path[..end];
     }
     let mut shown = json!({"path": path});
+    if difference.segments.iter().map(String::len).sum::<usize>() <= limits.segments_bytes {
+        shown["segments"] = json!(difference.segments);
+    }
     for (name, text) in [("before", &difference.before), ("after", &difference.after)] {
         // Omit the side that does not have the field.
         if !text.is_empty() {
@@ -177,8 +182,25 @@ mod tests {
     #[test]
     fn kubectls_copy_is_masked_in_differences_of_any_kind() {
         let path = "metadata.annotations.kubectl.kubernetes.io/last-applied-configuration".to_owned();
-        let shown = Difference { path: path.clone(), before: String::new(), after: "{\"data\"".into() };
-        let shown = difference(&shown, SUMMARY.path_chars);
+        let shown = Difference {
+            path: path.clone(),
+            segments: vec!["metadata".into()],
+            before: String::new(),
+            after: "{\"data\"".into(),
+        };
+        let shown = difference(&shown, SUMMARY);
         assert_eq!(shown, json!({"path": path, "after": "***"}));
+    }
+
+    #[test]
+    fn segments_are_complete_or_omitted() {
+        let with = |name: String| {
+            let segments = vec!["metadata".into(), "labels".into(), name];
+            let found = Difference { path: "p".into(), segments, before: String::new(), after: "x".into() };
+            difference(&found, DETAIL)["segments"].clone()
+        };
+        let long = "x".repeat(DETAIL.path_chars);
+        assert_eq!(with(long.clone()), json!(["metadata", "labels", long]));
+        assert_eq!(with("x".repeat(DETAIL.segments_bytes)), Value::Null);
     }
 }
