@@ -154,10 +154,11 @@ function status(data) {
     while (past.length > SEGMENTS_MAX) past.shift();
     model.timelines.set(informer.number, past);
   }
+  // The other figures of an informer can be delayed, its rate is not.
   for (const [number, informer] of model.informers) {
     const rates = model.rates.get(number) ?? [];
-    const isNew = data.informers.some((changed) => changed.number === number);
-    rates.push(isNew ? (informer.rate ?? 0) : 0);
+    informer.rate = data.rates[number] ?? 0;
+    rates.push(informer.rate);
     while (rates.length > RATES_MAX) rates.shift();
     model.rates.set(number, rates);
   }

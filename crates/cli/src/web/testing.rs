@@ -17,6 +17,18 @@ use crate::mirror::{self, Mirror, MirrorOptions};
 /// A server with these ConfigMaps, and a synced mirror of them.
 pub(super) async fn config_maps(maps: Vec<Value>) -> (Server, Arc<Served>) {
     let server = Server::builder().without_socket().objects(maps).start().await.unwrap();
+    let served = served(&server, 1).await;
+    (server, served)
+}
+
+/// An empty server, and this many synced mirrors of its ConfigMaps.
+pub(super) async fn mirrors(count: usize) -> (Server, Arc<Served>) {
+    let server = Server::builder().without_socket().start().await.unwrap();
+    let served = served(&server, count).await;
+    (server, served)
+}
+
+async fn served(server: &Server, count: usize) -> Arc<Served> {
     let cluster = Cluster {
         client: server.client().unwrap(),
         url: String::new(),
@@ -33,10 +45,15 @@ pub(super) async fn config_maps(maps: Vec<Value>) -> (Server, Arc<Served>) {
         namespaced: true,
         verbs: Vec::new(),
     };
-    let selected = Selected { kind, name: None, namespace: None };
     let select = SelectFlags { all_namespaces: true, ..SelectFlags::default() };
     let (errors, _) = mirror::errors();
-    let mirror = Mirror::start(&cluster, selected, &select, &MirrorOptions::default(), 0, errors).unwrap();
-    mirror.informer.synced().await.unwrap();
-    (server, Arc::new(Served::new(vec![mirror], Registry::default(), Access::default())))
+    let start = |number| {
+        let selected = Selected { kind: kind.clone(), name: None, namespace: None };
+        Mirror::start(&cluster, selected, &select, &MirrorOptions::default(), number, errors.clone()).unwrap()
+    };
+    let mirrors: Vec<_> = (0..count).map(start).collect();
+    for mirror in &mirrors {
+        mirror.informer.synced().await.unwrap();
+    }
+    Arc::new(Served::new(mirrors, Registry::default(), Access::default()))
 }

@@ -121,6 +121,17 @@ impl Timelines {
         })
     }
 
+    /// The events of the last second of every informer, by the number of the mirror.
+    pub(super) fn rates(&self) -> Vec<u64> {
+        self.lock().iter().map(|timeline| timeline.rates.back().copied().unwrap_or(0)).collect()
+    }
+
+    /// Adds the events of another second.
+    #[cfg(test)]
+    pub(super) fn add_rate(&self, mirror: usize, rate: u64) {
+        remember(&mut self.lock()[mirror].rates, rate);
+    }
+
     fn has_estimate(&self, mirror: usize) -> bool {
         self.lock()[mirror].decoded_bytes.is_some()
     }
