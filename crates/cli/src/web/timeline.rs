@@ -158,10 +158,11 @@ pub(super) async fn sample(served: Arc<Served>) {
             served.timelines.lock_controllers().note(gauges.controllers(&before), gauges.sharing());
         }
         for (number, mirror) in served.mirrors.iter().enumerate() {
-            // Before the informer is synced, an estimate would be far too low.
-            let is_due = tick.is_multiple_of(SAMPLES_PER_ESTIMATE) || !served.timelines.has_estimate(number);
-            let estimate = (is_due && mirror.informer.is_synced())
-                .then(|| estimate::decoded_bytes(mirror.informer.lister().view().snapshot()));
+            // Before the informer is synced, an estimate would be far too low. Mirrors have their turns at different times.
+            let is_turn = (tick + number as u64).is_multiple_of(SAMPLES_PER_ESTIMATE);
+            let is_due = is_turn || !served.timelines.has_estimate(number);
+            let estimate =
+                if is_due && mirror.informer.is_synced() { decoded_bytes(mirror).await } else { None };
             let mut timelines = served.timelines.lock();
             let timeline = &mut timelines[number];
             timeline.look(mirror);
@@ -173,6 +174,12 @@ pub(super) async fn sample(served: Arc<Served>) {
             }
         }
     }
+}
+
+/// The estimate for a mirror, on another thread: decoding objects takes a while.
+async fn decoded_bytes(mirror: &Mirror) -> Option<u64> {
+    let view = mirror.informer.lister().view();
+    tokio::task::spawn_blocking(move || estimate::decoded_bytes(view.snapshot())).await.ok()
 }
 
 impl Timeline {
