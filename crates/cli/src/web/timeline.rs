@@ -24,6 +24,8 @@ const SAMPLES_PER_SECOND: u64 = 10;
 const SAMPLES_PER_ESTIMATE: u64 = 100;
 /// Most states that are kept per informer.
 const SEGMENTS_MAX: usize = 256;
+/// Longest reason that is kept, in characters: a server's message can have 64 KiB.
+const REASON_CHARS_MAX: usize = 500;
 /// Seconds for which the rate is kept.
 const RATES_MAX: usize = 120;
 
@@ -203,7 +205,7 @@ impl Timeline {
             && let Some(failed) = failed
         {
             // The scope has failed and recovered between two samples.
-            reason = failed.status.last_error.as_ref().map(ToString::to_string);
+            reason = failed.status.last_error.as_ref().map(|error| shortened(error.to_string()));
             scope = failed;
         }
         let namespace = scope.namespace.filter(|_| state != "watching" || reason.is_some());
@@ -264,11 +266,21 @@ fn name(state: &ReflectorState) -> (&'static str, Option<String>) {
         ReflectorState::Streaming => ("streaming", None),
         ReflectorState::Opening => ("opening", None),
         ReflectorState::Watching => ("watching", None),
-        ReflectorState::BackingOff { error, .. } => ("backing off", Some(error.to_string())),
-        ReflectorState::Degraded { error } => ("degraded", Some(error.to_string())),
+        ReflectorState::BackingOff { error, .. } => ("backing off", Some(shortened(error.to_string()))),
+        ReflectorState::Degraded { error } => ("degraded", Some(shortened(error.to_string()))),
         ReflectorState::Stopped => ("stopped", None),
         _ => ("unknown", None),
     }
+}
+
+/// The beginning of a long reason.
+fn shortened(mut reason: String) -> String {
+    if let Some((end, _)) = reason.char_indices().nth(REASON_CHARS_MAX) {
+        reason.truncate(end);
+        reason.push('…');
+        reason.shrink_to_fit();
+    }
+    reason
 }
 
 #[cfg(test)]
@@ -323,6 +335,27 @@ mod tests {
         assert_eq!(note(&statuses, 4), (3, "degraded", Some("a".to_owned())));
         statuses[0].state = ReflectorState::Watching;
         assert_eq!(note(&statuses, 5), (4, "watching", None));
+    }
+
+    #[test]
+    fn long_reasons_are_shortened() {
+        let error = || ReflectorError::UnknownEvent("ü".repeat(40_000)).into();
+        let mut timeline = Timeline::default();
+        let mut status = ReflectorStatus::default();
+        let mut note = |status: &ReflectorStatus, second| {
+            timeline.note(&[WatchedScope { namespace: None, status }], at(second));
+            timeline.segments.back().unwrap().reason.clone().unwrap()
+        };
+        status.state = ReflectorState::Degraded { error: error() };
+        let degraded = note(&status, 1);
+        // The informer failed and recovered between two samples.
+        (status.state, status.broken_watches) = (ReflectorState::Watching, 1);
+        status.last_error = Some(error());
+        let reopened = note(&status, 2);
+        for reason in [degraded, reopened] {
+            assert_eq!(reason.chars().count(), REASON_CHARS_MAX + 1);
+            assert!(reason.contains('ü') && reason.ends_with('…'), "{reason}");
+        }
     }
 
     #[test]
