@@ -56,8 +56,7 @@ pub(super) async fn change(
     let last = sequence.parse().ok().filter(|_| session == journal.session());
     let last = last.and_then(|last| journal.entry(last)).ok_or_else(missing)?;
     let first = journal.entry(first.unwrap_or(last.sequence)).ok_or_else(missing)?;
-    let key = |entry: &JournalEntry| (entry.mirror, entry.change.object().key().as_str().to_owned());
-    if key(&first) != key(&last) || first.sequence > last.sequence {
+    if identity(&first) != identity(&last) || first.sequence > last.sequence {
         return Err(Refusal::bad_request("first is not an earlier change of the same object"));
     }
     let count = journal.count_between(&first, &last);
@@ -131,17 +130,23 @@ impl Coalesced {
     }
 }
 
+/// The mirror, key and uid of a change's object. An object that was deleted and created again has another uid: it is another object.
+fn identity(entry: &JournalEntry) -> (usize, String, String) {
+    let object = entry.change.object();
+    (entry.mirror, object.key().as_str().to_owned(), object.uid().to_owned())
+}
+
 /// Coalesces changes per object if there are more than `single_max`. The result is in the order of each object's last change.
 pub(super) fn coalesce(entries: Vec<Arc<JournalEntry>>, single_max: usize) -> Vec<Coalesced> {
     if entries.len() <= single_max {
         return entries.into_iter().map(Coalesced::one).collect();
     }
-    let mut changes = HashMap::<(usize, String), Coalesced>::new();
+    let mut changes = HashMap::<_, Coalesced>::new();
     for entry in entries {
-        let key = (entry.mirror, entry.change.object().key().as_str().to_owned());
-        match changes.get_mut(&key) {
+        let identity = identity(&entry);
+        match changes.get_mut(&identity) {
             Some(change) => (change.last, change.count) = (entry, change.count + 1),
-            None => drop(changes.insert(key, Coalesced::one(entry))),
+            None => drop(changes.insert(identity, Coalesced::one(entry))),
         }
     }
     let mut changes: Vec<_> = changes.into_values().collect();
@@ -177,7 +182,39 @@ fn difference(difference: &Difference, limits: DifferenceLimits) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use jiff::Timestamp;
+    use kube_informer::Scope;
+    use kube_wire::{Encoding, Limits, ObjectReader, Projection};
+
     use super::*;
+
+    /// A ConfigMap of which all objects have the same key.
+    fn object(uid: &str, version: u64) -> StoredObject {
+        let json = json!({"apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"namespace": "a", "name": "b", "uid": uid, "resourceVersion": version.to_string()}});
+        let mut reader = ObjectReader::new(Projection::default(), Limits::default());
+        let object = reader.read(json.to_string().as_bytes(), Encoding::Json, None).unwrap();
+        StoredObject::new(Scope::default(), object).unwrap()
+    }
+
+    #[test]
+    fn changes_of_an_object_and_of_its_successor_are_not_merged() {
+        let changes = [
+            RecordedChange::Updated { old: object("first", 1), new: object("first", 2) },
+            RecordedChange::Updated { old: object("first", 2), new: object("first", 3) },
+            RecordedChange::Deleted { last: object("first", 3), final_state_known: true },
+            RecordedChange::Added(object("second", 4)),
+            RecordedChange::Updated { old: object("second", 4), new: object("second", 5) },
+        ];
+        let entry = |(change, sequence)| {
+            Arc::new(JournalEntry { sequence, at: Timestamp::now(), mirror: 0, change, relisted: false })
+        };
+        let entries = changes.into_iter().zip(1..).map(entry).collect();
+        let merged = coalesce(entries, 1);
+        let numbers: Vec<_> =
+            merged.iter().map(|one| (one.first.sequence, one.last.sequence, one.count)).collect();
+        assert_eq!(numbers, [(1, 3, 3), (4, 5, 2)]);
+    }
 
     #[test]
     fn kubectls_copy_is_masked_in_differences_of_any_kind() {
