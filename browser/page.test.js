@@ -211,6 +211,18 @@ test("the skip link moves the focus to the content and keeps the view", async (t
   await page.locator("tbody tr").first().waitFor();
 });
 
+test("a malformed or unknown address leads to the overview", async (t) => {
+  const page = await visit(t, "#/objects/pods");
+  for (const hash of ["#/object/pods/%E0", "#/constructor", "#/nothing/at/all"]) {
+    await page.goto(`${demo.url}#/query`);
+    await page.getByRole("heading", { level: 1, name: "Query" }).waitFor();
+    await page.goto(`${demo.url}${hash}`);
+    await page.getByRole("heading", { level: 1, name: "Overview" }).waitFor();
+    assert.equal(new URL(page.url()).hash, "#/", hash);
+    assert.match(await page.title(), /^Overview/);
+  }
+});
+
 test("Tab moves through the graph's links from top to bottom", async (t) => {
   await plantPod("tab-owner");
   const { uid } = (await demo.api("objects/pods/default/tab-owner")).metadata;

@@ -231,18 +231,30 @@ function closeView() {
   view = null;
 }
 
+/// The decoded parts of the address, and its query. A malformed or unknown address is that of the overview.
+function address() {
+  const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
+  try {
+    const parts = path.split("/").map(decodeURIComponent);
+    if (Object.hasOwn(VIEWS, parts[0])) return { parts, query };
+  } catch (error) {
+    if (!(error instanceof URIError)) throw error;
+  }
+  history.replaceState(null, "", "#/");
+  return { parts: [""], query: undefined };
+}
+
 function route() {
   // The form for the token stays until it is sent.
   if (needsToken) return;
-  const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
-  const [name, ...parts] = path.split("/").map(decodeURIComponent);
-  const View = VIEWS[name] ?? Overview;
+  const { parts: [name, ...parts], query } = address();
+  const View = VIEWS[name];
   closeView();
   // Only the list of changes is filtered; other views follow everything.
   if (name !== "changes" && Object.values(model.filters).some(Boolean)) actions.setFilters({});
   view = new View(model, actions, ...(name === "query" ? [query] : parts));
   main.replaceChildren(...[view.element].flat());
-  document.title = `${name === "object" ? parts[parts.length - 1] : (TITLES[name] ?? "Overview")} – kube-informer`;
+  document.title = `${name === "object" ? parts[parts.length - 1] : TITLES[name]} – kube-informer`;
   const current = name === "object" ? "objects" : name || "overview";
   for (const anchor of document.querySelectorAll(".nav a")) {
     setAttribute(anchor, "aria-current", anchor.dataset.view === current ? "page" : null);
