@@ -343,6 +343,38 @@ test("the list of changes can be paused and used with the keyboard", async (t) =
   await until(async () => (await rows.first().innerText()) !== first, "it goes on");
 });
 
+test("other filters end a pause, and only changes are counted", async (t) => {
+  const path = await plantPod("behind-the-pause");
+  const page = await visit(t, "#/changes");
+  const rows = page.locator(".changes .row");
+  const note = page.locator("main > .hint");
+  await until(async () => (await rows.count()) > 3, "changes come in");
+  await page.getByRole("button", { name: "Pause" }).click();
+  await demo.write("PATCH", path, { metadata: { labels: { mark: "one" } } });
+  await page.getByLabel("Text").fill("behind-the-pause");
+  await page.getByRole("button", { name: "Pause" }).waitFor();
+  const names = async () => (await rows.locator(".object").allInnerTexts()).join();
+  await until(async () => (await rows.count()) >= 2 && !(await names()).replaceAll("default/behind-the-pause\npods", "").replaceAll(",", ""), "only rows that match are shown");
+  // Nothing else matches while the list is paused.
+  await page.getByRole("button", { name: "Pause" }).click();
+  await until(async () => (await note.innerText()) === "Paused; 0 newer changes waiting.", "nothing waits");
+  await demo.write("PATCH", path, { metadata: { labels: { mark: "two" } } });
+  await until(async () => (await note.innerText()) === "Paused; 1 newer change waiting.", "one change waits");
+
+  // A row for changes that were left out is not a change.
+  const change = (sequence) => ({ id: `x-${sequence}`, sequence, time: Date.now(), type: "ADDED", resource: "pods", kind: "Pod", namespace: "a", name: `pod-${sequence}`, differences: [], more: 0, coalesced: 1 });
+  const events = ['event: hello\ndata: {"session":"x","newest":1,"demo":true}', `event: change\ndata: ${JSON.stringify(change(1))}`, 'event: skipped\ndata: {"count":5,"reason":"too many changes per second"}', `event: change\ndata: ${JSON.stringify(change(2))}`];
+  let streams = 0;
+  await page.route("**/api/v1/stream*", (route) => {
+    streams += 1;
+    // The first stream only.
+    return streams === 1 ? route.fulfill({ contentType: "text/event-stream", body: `${events.join("\n\n")}\n\n` }) : route.abort();
+  });
+  await page.reload();
+  await until(async () => (await rows.count()) === 3, "two changes and a row for those that were left out");
+  assert.match(await note.innerText(), /^This tab keeps 2 changes\. 5 were left out/);
+});
+
 test("a selected change shows all its differences, and every row says what happened", async (t) => {
   const path = await plantPod("with-many-marks");
   const page = await visit(t, "#/changes");

@@ -27,7 +27,11 @@ const model = {
   reconciles: new Map(),
   sharing: [],
   changes: [],
+  /// The rows ever added to the changes, and how many of them are changes: the others report skipped ones.
+  rowCount: 0,
   changeCount: 0,
+  /// How often the changes were dropped, because other filters were set.
+  filterings: 0,
   latest: new Map(),
   skipped: 0,
   /// How often the stream has left changes out.
@@ -172,7 +176,8 @@ function change(data) {
 
 function push(data) {
   model.changes.push(data);
-  model.changeCount += 1;
+  model.rowCount += 1;
+  if (data.type !== "SKIPPED") model.changeCount += 1;
   if (model.changes.length > CHANGES_MAX) model.changes.splice(0, model.changes.length - CHANGES_MAX);
 }
 
@@ -182,7 +187,7 @@ const actions = {
     model.filters = filters;
     model.filterError = null;
     model.changes = [];
-    model.changeCount += 1;
+    model.filterings += 1;
     model.skipped = 0;
     stream.open(filters);
     draw();
