@@ -831,6 +831,52 @@ test("a program that is restarted with other kinds is shown as it is", async (t)
   await serve.stop();
 });
 
+test("with 200 kinds the overview stays small, and every kind has its rate", async (t) => {
+  const KINDS = 200;
+  const directory = mkdtempSync(join(tmpdir(), "kube-informer-browser-"));
+  const kubeconfig = join(directory, "kubeconfig");
+  const server = await Program.apiserver(await freePort(), kubeconfig);
+  const create = (path, object) => server.write("POST", path, object);
+  const plural = (at) => `kind${String(at).padStart(3, "0")}s`;
+  for (let at = 0; at < KINDS; at += 1) {
+    const schema = { openAPIV3Schema: { type: "object", "x-kubernetes-preserve-unknown-fields": true } };
+    const names = { plural: plural(at), singular: plural(at).slice(0, -1), kind: `Kind${at}` };
+    await create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", { metadata: { name: `${plural(at)}.example.com` }, spec: { group: "example.com", scope: "Namespaced", names, versions: [{ name: "v1", served: true, storage: true, schema }] } });
+  }
+  const kinds = Array.from({ length: KINDS }, (_, at) => `${plural(at)}.example.com`);
+  const serve = await Program.serve(kinds.join(), "-A", "--port", "0", "--kubeconfig", kubeconfig);
+  const page = await visit(t, "", {}, serve.url);
+  const rows = page.locator("tbody tr[data-resource]");
+  await until(async () => (await page.locator(".tile .note").first().innerText()) === "200 kinds", "all kinds are counted");
+  const seen = [];
+  for (;;) {
+    const shown = await rows.evaluateAll((rows) => rows.map((row) => row.dataset.resource));
+    seen.push(...shown);
+    await nextStatus(page);
+    const nodes = await countNodes(page);
+    assert.ok(nodes <= NODES_MAX, `${nodes} nodes with ${shown.length} rows`);
+    const next = page.getByRole("button", { name: "Next kinds" });
+    if (await next.isDisabled()) break;
+    await next.click();
+    await until(async () => (await rows.first().getAttribute("data-resource")) !== shown[0], "the next page is shown");
+  }
+  assert.deepEqual(seen, kinds);
+  assert.match(await page.locator(".pager").innerText(), /Kinds 161–200 of 200/);
+  assert.deepEqual(await violations(page), []);
+  // All kinds change in the same second: a status has only some of their other figures.
+  const object = (at, name) => create(`/apis/example.com/v1/namespaces/default/${plural(at)}`, { apiVersion: "example.com/v1", kind: `Kind${at}`, metadata: { name } });
+  await page.evaluate(() => {
+    window.active = new Set();
+    const look = () => document.querySelectorAll("tbody tr[data-resource]").forEach((row) => Number(row.querySelector(".rate").textContent) > 0 && window.active.add(row.dataset.resource));
+    new MutationObserver(look).observe(document.querySelector("tbody"), { subtree: true, childList: true, characterData: true });
+  });
+  await Promise.all(kinds.map((_, at) => object(at, "one")));
+  await until(async () => (await page.evaluate(() => window.active.size)) === 40, "every kind of this page shows its event");
+  await serve.stop();
+  await server.stop();
+  rmSync(directory, { recursive: true, force: true });
+});
+
 test("a connection that breaks loses no change", async (t) => {
   const path = await plantPod("with-a-broken-connection");
   const relay = await Relay.start(demo.url);
