@@ -583,6 +583,27 @@ async function hold(page, pattern) {
   return [() => held.length, deliver];
 }
 
+test("a list that is cut off says which of its rows are visible", async (t) => {
+  await plantPod("with-a-long-state");
+  const annotations = Object.fromEntries(Array.from({ length: 200 }, (_, at) => [`mark-${at}`, "x"]));
+  await demo.write("PATCH", "/api/v1/namespaces/default/pods/with-a-long-state", { metadata: { annotations } });
+  const page = await visit(t, "#/object/pods/default/with-a-long-state");
+  const range = page.locator(".range");
+  const [whole, first] = [/^Lines 1–(\d+) of (\d\d\d)$/, async () => (await range.innerText()).match(whole)];
+  await until(async () => (await first()) !== null, "the first lines are visible");
+  const [, last, total] = await first();
+  const rows = page.locator(".yaml");
+  const fitting = await rows.evaluate((rows) => Math.floor(rows.clientHeight / rows.querySelector(".row").offsetHeight));
+  assert.equal(Number(last), fitting);
+  await rows.evaluate((rows) => rows.scrollTo(0, rows.scrollHeight));
+  await until(async () => (await range.innerText()) === `Lines ${total - fitting + 1}–${total} of ${total}`, "the last lines are visible");
+  await page.goto(`${demo.url}#/objects/pods`);
+  await until(async () => /^Rows 1–\d+ of \d+$/.test(await range.innerText()), "the first rows are visible");
+  await page.goto(`${demo.url}#/objects/nodes`);
+  await until(async () => (await page.locator("main > .hint").innerText()).startsWith("8 objects"), "all nodes fit");
+  assert.equal(await range.isVisible(), false);
+});
+
 test("a late response to earlier filters does not replace later rows", async (t) => {
   for (const name of ["late-and-slow", "late-and-fast"]) await plantPod(name);
   const page = await visit(t, "#/objects/pods");
@@ -773,6 +794,7 @@ test("the overview shows the slots of each replica, and a hand-over", async (t) 
   await until(async () => isShared(await slots(), [true, true, true]), "each replica has slots");
   assert.equal(await number(figure("replica-1", "members")), 3);
   assert.match(await figure("replica-1", "unownedSeconds").innerText(), /^\d+\.\d s$/);
+  assert.match(await page.locator('section[aria-label="Replicas"] .hint').innerText(), /divided into slots[^]*Leases[^]*Gained[^]*Lost[^]*Time unowned/);
   await page.goto(`${demo.url}#/demo`);
   const stop = page.locator('[data-fault="replica"]');
   await stop.click();

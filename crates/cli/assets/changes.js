@@ -64,6 +64,7 @@ export class Changes {
           "section",
           { class: "card flush changes", "aria-label": "List of changes" },
           this.rows.element,
+          this.rows.range,
         ),
         h("section", { class: "card", "aria-label": "Selected change" }, h("h2", {}, "What changed"), this.detail),
       ),

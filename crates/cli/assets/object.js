@@ -39,6 +39,7 @@ export class ObjectView {
     this.error = h("p", { class: "error", role: "alert" });
     this.rows = new Rows({
       label: "YAML of the object",
+      unit: "Lines",
       share: 0.72,
       heightMax: 800,
       shrinks: true,
@@ -70,7 +71,7 @@ export class ObjectView {
       h(
         "div",
         { class: "columns" },
-        h("section", { class: "card flush", "aria-label": "State" }, this.rows.element),
+        h("section", { class: "card flush", "aria-label": "State" }, this.rows.element, this.rows.range),
         h(
           "div",
           { class: "stack" },
