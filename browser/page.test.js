@@ -211,6 +211,18 @@ test("the skip link moves the focus to the content and keeps the view", async (t
   await page.locator("tbody tr").first().waitFor();
 });
 
+test("a malformed or unknown address leads to the overview", async (t) => {
+  const page = await visit(t, "#/objects/pods");
+  for (const hash of ["#/object/pods/%E0", "#/constructor", "#/nothing/at/all"]) {
+    await page.goto(`${demo.url}#/query`);
+    await page.getByRole("heading", { level: 1, name: "Query" }).waitFor();
+    await page.goto(`${demo.url}${hash}`);
+    await page.getByRole("heading", { level: 1, name: "Overview" }).waitFor();
+    assert.equal(new URL(page.url()).hash, "#/", hash);
+    assert.match(await page.title(), /^Overview/);
+  }
+});
+
 test("Tab moves through the graph's links from top to bottom", async (t) => {
   await plantPod("tab-owner");
   const { uid } = (await demo.api("objects/pods/default/tab-owner")).metadata;
@@ -329,6 +341,38 @@ test("the list of changes can be paused and used with the keyboard", async (t) =
   assert.deepEqual(await page.getByRole("columnheader").allInnerTexts(), ["Time", "Event", "Object", "What changed"]);
   await page.getByRole("button", { name: "Resume" }).click();
   await until(async () => (await rows.first().innerText()) !== first, "it goes on");
+});
+
+test("other filters end a pause, and only changes are counted", async (t) => {
+  const path = await plantPod("behind-the-pause");
+  const page = await visit(t, "#/changes");
+  const rows = page.locator(".changes .row");
+  const note = page.locator("main > .hint");
+  await until(async () => (await rows.count()) > 3, "changes come in");
+  await page.getByRole("button", { name: "Pause" }).click();
+  await demo.write("PATCH", path, { metadata: { labels: { mark: "one" } } });
+  await page.getByLabel("Text").fill("behind-the-pause");
+  await page.getByRole("button", { name: "Pause" }).waitFor();
+  const names = async () => (await rows.locator(".object").allInnerTexts()).join();
+  await until(async () => (await rows.count()) >= 2 && !(await names()).replaceAll("default/behind-the-pause\npods", "").replaceAll(",", ""), "only rows that match are shown");
+  // Nothing else matches while the list is paused.
+  await page.getByRole("button", { name: "Pause" }).click();
+  await until(async () => (await note.innerText()) === "Paused; 0 newer changes waiting.", "nothing waits");
+  await demo.write("PATCH", path, { metadata: { labels: { mark: "two" } } });
+  await until(async () => (await note.innerText()) === "Paused; 1 newer change waiting.", "one change waits");
+
+  // A row for changes that were left out is not a change.
+  const change = (sequence) => ({ id: `x-${sequence}`, sequence, time: Date.now(), type: "ADDED", resource: "pods", kind: "Pod", namespace: "a", name: `pod-${sequence}`, differences: [], more: 0, coalesced: 1 });
+  const events = ['event: hello\ndata: {"session":"x","newest":1,"demo":true}', `event: change\ndata: ${JSON.stringify(change(1))}`, 'event: skipped\ndata: {"count":5,"reason":"too many changes per second"}', `event: change\ndata: ${JSON.stringify(change(2))}`];
+  let streams = 0;
+  await page.route("**/api/v1/stream*", (route) => {
+    streams += 1;
+    // The first stream only.
+    return streams === 1 ? route.fulfill({ contentType: "text/event-stream", body: `${events.join("\n\n")}\n\n` }) : route.abort();
+  });
+  await page.reload();
+  await until(async () => (await rows.count()) === 3, "two changes and a row for those that were left out");
+  assert.match(await note.innerText(), /^This tab keeps 2 changes\. 5 were left out/);
 });
 
 test("a selected change shows all its differences, and every row says what happened", async (t) => {
@@ -472,6 +516,21 @@ test("an object shows its YAML, graph, history and indexes", async (t) => {
   await until(async () => (await page.getByRole("region", { name: "Indexes" }).innerText()).includes(pods.items[0].columns[0]), "the index is shown");
 });
 
+test("only the fields that changed are highlighted", async (t) => {
+  const container = "container-with-a-name-of-more-than-forty-characters";
+  const labels = { app: "api", "app.kubernetes.io/name": "api" };
+  const spec = { containers: [{ name: container, image: "example/main:1" }, { name: "other", image: "example/other:1" }] };
+  await demo.write("POST", "/api/v1/namespaces/default/pods", { metadata: { name: "similar-names", labels }, spec });
+  const path = "/api/v1/namespaces/default/pods/similar-names";
+  const page = await visit(t, "#/object/pods/default/similar-names");
+  const highlighted = async () => (await page.locator('.yaml .row[data-changed="true"]').allInnerTexts()).map((text) => text.replace(/^\d+\s*(- )?/, "").trim());
+  await demo.write("PATCH", path, { metadata: { labels: { app: "web" } } });
+  await until(async () => (await highlighted()).join() === "app: web", "a label with a similar name is not highlighted");
+  const containers = [{ ...spec.containers[0], image: "example/main:2" }, spec.containers[1]];
+  await demo.write("PATCH", path, { spec: { containers } });
+  await until(async () => (await highlighted()).join() === "image: example/main:2", "an element with a long name is highlighted");
+});
+
 test("the list of objects is filtered and scrolled", async (t) => {
   const page = await visit(t, "#/objects/pods");
   const names = page.locator(".rows .row a");
@@ -523,6 +582,27 @@ async function hold(page, pattern) {
   };
   return [() => held.length, deliver];
 }
+
+test("a list that is cut off says which of its rows are visible", async (t) => {
+  await plantPod("with-a-long-state");
+  const annotations = Object.fromEntries(Array.from({ length: 200 }, (_, at) => [`mark-${at}`, "x"]));
+  await demo.write("PATCH", "/api/v1/namespaces/default/pods/with-a-long-state", { metadata: { annotations } });
+  const page = await visit(t, "#/object/pods/default/with-a-long-state");
+  const range = page.locator(".range");
+  const [whole, first] = [/^Lines 1–(\d+) of (\d\d\d)$/, async () => (await range.innerText()).match(whole)];
+  await until(async () => (await first()) !== null, "the first lines are visible");
+  const [, last, total] = await first();
+  const rows = page.locator(".yaml");
+  const fitting = await rows.evaluate((rows) => Math.floor(rows.clientHeight / rows.querySelector(".row").offsetHeight));
+  assert.equal(Number(last), fitting);
+  await rows.evaluate((rows) => rows.scrollTo(0, rows.scrollHeight));
+  await until(async () => (await range.innerText()) === `Lines ${total - fitting + 1}–${total} of ${total}`, "the last lines are visible");
+  await page.goto(`${demo.url}#/objects/pods`);
+  await until(async () => /^Rows 1–\d+ of \d+$/.test(await range.innerText()), "the first rows are visible");
+  await page.goto(`${demo.url}#/objects/nodes`);
+  await until(async () => (await page.locator("main > .hint").innerText()).startsWith("8 objects"), "all nodes fit");
+  assert.equal(await range.isVisible(), false);
+});
 
 test("a late response to earlier filters does not replace later rows", async (t) => {
   for (const name of ["late-and-slow", "late-and-fast"]) await plantPod(name);
@@ -714,6 +794,7 @@ test("the overview shows the slots of each replica, and a hand-over", async (t) 
   await until(async () => isShared(await slots(), [true, true, true]), "each replica has slots");
   assert.equal(await number(figure("replica-1", "members")), 3);
   assert.match(await figure("replica-1", "unownedSeconds").innerText(), /^\d+\.\d s$/);
+  assert.match(await page.locator('section[aria-label="Replicas"] .hint').innerText(), /divided into slots[^]*Leases[^]*Gained[^]*Lost[^]*Time unowned/);
   await page.goto(`${demo.url}#/demo`);
   const stop = page.locator('[data-fault="replica"]');
   await stop.click();
@@ -770,6 +851,52 @@ test("a program that is restarted with other kinds is shown as it is", async (t)
   await until(async () => Math.abs((await number(rows.locator("td").nth(3))) - informers[0].objects) < 20, "its objects are counted");
   await until(async () => (await kinds()).join() === "deployments.apps", "the new kind can be chosen");
   await serve.stop();
+});
+
+test("with 200 kinds the overview stays small, and every kind has its rate", async (t) => {
+  const KINDS = 200;
+  const directory = mkdtempSync(join(tmpdir(), "kube-informer-browser-"));
+  const kubeconfig = join(directory, "kubeconfig");
+  const server = await Program.apiserver(await freePort(), kubeconfig);
+  const create = (path, object) => server.write("POST", path, object);
+  const plural = (at) => `kind${String(at).padStart(3, "0")}s`;
+  for (let at = 0; at < KINDS; at += 1) {
+    const schema = { openAPIV3Schema: { type: "object", "x-kubernetes-preserve-unknown-fields": true } };
+    const names = { plural: plural(at), singular: plural(at).slice(0, -1), kind: `Kind${at}` };
+    await create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", { metadata: { name: `${plural(at)}.example.com` }, spec: { group: "example.com", scope: "Namespaced", names, versions: [{ name: "v1", served: true, storage: true, schema }] } });
+  }
+  const kinds = Array.from({ length: KINDS }, (_, at) => `${plural(at)}.example.com`);
+  const serve = await Program.serve(kinds.join(), "-A", "--port", "0", "--kubeconfig", kubeconfig);
+  const page = await visit(t, "", {}, serve.url);
+  const rows = page.locator("tbody tr[data-resource]");
+  await until(async () => (await page.locator(".tile .note").first().innerText()) === "200 kinds", "all kinds are counted");
+  const seen = [];
+  for (;;) {
+    const shown = await rows.evaluateAll((rows) => rows.map((row) => row.dataset.resource));
+    seen.push(...shown);
+    await nextStatus(page);
+    const nodes = await countNodes(page);
+    assert.ok(nodes <= NODES_MAX, `${nodes} nodes with ${shown.length} rows`);
+    const next = page.getByRole("button", { name: "Next kinds" });
+    if (await next.isDisabled()) break;
+    await next.click();
+    await until(async () => (await rows.first().getAttribute("data-resource")) !== shown[0], "the next page is shown");
+  }
+  assert.deepEqual(seen, kinds);
+  assert.match(await page.locator(".pager").innerText(), /Kinds 161–200 of 200/);
+  assert.deepEqual(await violations(page), []);
+  // All kinds change in the same second: a status has only some of their other figures.
+  const object = (at, name) => create(`/apis/example.com/v1/namespaces/default/${plural(at)}`, { apiVersion: "example.com/v1", kind: `Kind${at}`, metadata: { name } });
+  await page.evaluate(() => {
+    window.active = new Set();
+    const look = () => document.querySelectorAll("tbody tr[data-resource]").forEach((row) => Number(row.querySelector(".rate").textContent) > 0 && window.active.add(row.dataset.resource));
+    new MutationObserver(look).observe(document.querySelector("tbody"), { subtree: true, childList: true, characterData: true });
+  });
+  await Promise.all(kinds.map((_, at) => object(at, "one")));
+  await until(async () => (await page.evaluate(() => window.active.size)) === 40, "every kind of this page shows its event");
+  await serve.stop();
+  await server.stop();
+  rmSync(directory, { recursive: true, force: true });
 });
 
 test("a connection that breaks loses no change", async (t) => {

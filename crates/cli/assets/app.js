@@ -27,7 +27,11 @@ const model = {
   reconciles: new Map(),
   sharing: [],
   changes: [],
+  /// The rows ever added to the changes, and how many of them are changes: the others report skipped ones.
+  rowCount: 0,
   changeCount: 0,
+  /// How often the changes were dropped, because other filters were set.
+  filterings: 0,
   latest: new Map(),
   skipped: 0,
   /// How often the stream has left changes out.
@@ -154,10 +158,11 @@ function status(data) {
     while (past.length > SEGMENTS_MAX) past.shift();
     model.timelines.set(informer.number, past);
   }
+  // The other figures of an informer can be delayed, its rate is not.
   for (const [number, informer] of model.informers) {
     const rates = model.rates.get(number) ?? [];
-    const isNew = data.informers.some((changed) => changed.number === number);
-    rates.push(isNew ? (informer.rate ?? 0) : 0);
+    informer.rate = data.rates[number] ?? 0;
+    rates.push(informer.rate);
     while (rates.length > RATES_MAX) rates.shift();
     model.rates.set(number, rates);
   }
@@ -171,7 +176,8 @@ function change(data) {
 
 function push(data) {
   model.changes.push(data);
-  model.changeCount += 1;
+  model.rowCount += 1;
+  if (data.type !== "SKIPPED") model.changeCount += 1;
   if (model.changes.length > CHANGES_MAX) model.changes.splice(0, model.changes.length - CHANGES_MAX);
 }
 
@@ -181,7 +187,7 @@ const actions = {
     model.filters = filters;
     model.filterError = null;
     model.changes = [];
-    model.changeCount += 1;
+    model.filterings += 1;
     model.skipped = 0;
     stream.open(filters);
     draw();
@@ -230,18 +236,30 @@ function closeView() {
   view = null;
 }
 
+/// The decoded parts of the address, and its query. A malformed or unknown address is that of the overview.
+function address() {
+  const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
+  try {
+    const parts = path.split("/").map(decodeURIComponent);
+    if (Object.hasOwn(VIEWS, parts[0])) return { parts, query };
+  } catch (error) {
+    if (!(error instanceof URIError)) throw error;
+  }
+  history.replaceState(null, "", "#/");
+  return { parts: [""], query: undefined };
+}
+
 function route() {
   // The form for the token stays until it is sent.
   if (needsToken) return;
-  const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
-  const [name, ...parts] = path.split("/").map(decodeURIComponent);
-  const View = VIEWS[name] ?? Overview;
+  const { parts: [name, ...parts], query } = address();
+  const View = VIEWS[name];
   closeView();
   // Only the list of changes is filtered; other views follow everything.
   if (name !== "changes" && Object.values(model.filters).some(Boolean)) actions.setFilters({});
   view = new View(model, actions, ...(name === "query" ? [query] : parts));
   main.replaceChildren(...[view.element].flat());
-  document.title = `${name === "object" ? parts[parts.length - 1] : (TITLES[name] ?? "Overview")} – kube-informer`;
+  document.title = `${name === "object" ? parts[parts.length - 1] : TITLES[name]} – kube-informer`;
   const current = name === "object" ? "objects" : name || "overview";
   for (const anchor of document.querySelectorAll(".nav a")) {
     setAttribute(anchor, "aria-current", anchor.dataset.view === current ? "page" : null);

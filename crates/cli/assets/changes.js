@@ -14,7 +14,8 @@ export class Changes {
     this.actions = actions;
     this.shown = [];
     this.paused = false;
-    this.seen = -1;
+    /// The counters of the model when rows were taken over last; null before.
+    this.seen = null;
     const { filters } = model;
     this.kind = h("select", { onchange: () => this.filter() }, this.kinds());
     this.kind.value = filters.kind ?? "";
@@ -63,6 +64,7 @@ export class Changes {
           "section",
           { class: "card flush changes", "aria-label": "List of changes" },
           this.rows.element,
+          this.rows.range,
         ),
         h("section", { class: "card", "aria-label": "Selected change" }, h("h2", {}, "What changed"), this.detail),
       ),
@@ -75,7 +77,9 @@ export class Changes {
     return [h("option", { value: "" }, "all kinds"), ...names.map((name) => h("option", { value: name }, name))];
   }
 
+  /// Other filters show other changes, so they end a pause.
   filter() {
+    if (this.paused) this.toggle();
     this.actions.setFilters({
       kind: this.kind.value,
       namespace: this.namespace.value.trim(),
@@ -97,24 +101,27 @@ export class Changes {
   update() {
     if (this.kind.options.length < 2) this.kind.append(...this.kinds().slice(1));
     setText(this.error, this.model.filterError ?? "");
-    const waiting = this.model.changeCount - this.seen;
+    const { rowCount, changeCount, filterings } = this.model;
     if (this.paused) {
-      setText(this.note, `Paused; ${counted(this.model.changeCount - Math.max(this.seen, 0), "newer change")} waiting.`);
+      setText(this.note, `Paused; ${counted(changeCount - this.seen.changeCount, "newer change")} waiting.`);
       return;
     }
-    if (waiting !== 0) {
+    const isOtherList = this.seen?.filterings !== filterings;
+    if (isOtherList) this.rows.selected = -1;
+    if (isOtherList || this.seen.rowCount !== rowCount) {
       // A reader who has scrolled down keeps the place.
       const top = this.rows.element.scrollTop;
-      const added = this.seen < 0 ? 0 : waiting;
+      const added = isOtherList ? 0 : rowCount - this.seen.rowCount;
       this.shown = [...this.model.changes].reverse();
       this.rows.selected = this.rows.selected < 0 ? -1 : this.rows.selected + added;
       if (top > 0 && added > 0) this.rows.element.scrollTop = top + added * this.rows.rowHeight;
       this.rows.setCount(this.shown.length);
-      this.seen = this.model.changeCount;
+      this.seen = { rowCount, changeCount, filterings };
     }
     const skipped = this.model.skipped > 0 ? ` ${count(this.model.skipped)} were left out because they came too fast, the connection was down or the tab was hidden.` : "";
     const restarted = this.model.restarts > 0 ? " The program was restarted; changes before that may be missing." : "";
-    setText(this.note, `This tab keeps ${counted(this.shown.length, "change")}.${skipped}${restarted}`);
+    const kept = this.shown.filter((row) => row.type !== "SKIPPED").length;
+    setText(this.note, `This tab keeps ${counted(kept, "change")}.${skipped}${restarted}`);
   }
 
   render(row, index) {

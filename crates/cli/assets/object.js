@@ -39,6 +39,7 @@ export class ObjectView {
     this.error = h("p", { class: "error", role: "alert" });
     this.rows = new Rows({
       label: "YAML of the object",
+      unit: "Lines",
       share: 0.72,
       heightMax: 800,
       shrinks: true,
@@ -70,7 +71,7 @@ export class ObjectView {
       h(
         "div",
         { class: "columns" },
-        h("section", { class: "card flush", "aria-label": "State" }, this.rows.element),
+        h("section", { class: "card flush", "aria-label": "State" }, this.rows.element, this.rows.range),
         h(
           "div",
           { class: "stack" },
@@ -146,7 +147,8 @@ export class ObjectView {
         this.isWhole = false;
       }
     }
-    this.changed = this.lastChange?.differences.map((difference) => difference.path) ?? [];
+    // A path without its segments can be that of several fields.
+    this.changed = this.lastChange?.differences.map((difference) => difference.segments).filter(Boolean) ?? [];
   }
 
   /// Draws a part only if it differs from the last time: focus, selection and scroll position stay.

@@ -75,7 +75,7 @@ export class Objects {
         field("Field test", this.field, "grow"),
       ),
       this.error,
-      h("section", { class: "card flush", "aria-label": "List of objects" }, this.rows.element),
+      h("section", { class: "card flush", "aria-label": "List of objects" }, this.rows.element, this.rows.range),
       this.note,
     ];
     this.timer = setInterval(() => this.refresh(), REFRESH);

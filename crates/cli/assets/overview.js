@@ -11,6 +11,8 @@ import { Replicas } from "./replicas.js";
 const SPAN = 5 * 60_000;
 /// Errors that are listed of one informer.
 const ERRORS_MAX = 20;
+/// Informers on one page of the table, so that the view stays small with hundreds of kinds.
+const ROWS_MAX = 40;
 const COLUMNS = 10;
 /// The states in the legend.
 const STATES = { watching: "watching", listing: "listing", streaming: "streaming a list", opening: "opening a watch", bad: "backing off or degraded" };
@@ -20,6 +22,12 @@ export class Overview {
     this.model = model;
     this.rows = new Map();
     this.opened = null;
+    /// The number of the table's page.
+    this.page = 0;
+    this.previous = h("button", { type: "button", onclick: () => this.turn(-1) }, "Previous kinds");
+    this.next = h("button", { type: "button", onclick: () => this.turn(1) }, "Next kinds");
+    this.range = h("span", { role: "status" });
+    this.pager = h("div", { class: "pager", hidden: true }, this.previous, this.next, this.range);
     this.pipeline = new Pipeline();
     this.controllers = new Controllers();
     this.replicas = new Replicas();
@@ -70,6 +78,7 @@ export class Overview {
             this.body,
           ),
         ),
+        this.pager,
       ),
       h(
         "div",
@@ -104,7 +113,8 @@ export class Overview {
       lag: cell("right handlers"),
       errors: cell("right"),
       count: h("button", { class: "count", type: "button", "aria-expanded": "false", onclick: () => this.toggle(number) }),
-      list: h("ol", { class: "reasons" }),
+      details: null,
+      list: null,
       shown: "",
     };
     row.errors.append(row.count);
@@ -123,10 +133,17 @@ export class Overview {
       row.lag,
       row.errors,
     );
-    row.details = h("tr", { class: "details", hidden: true }, h("td", { colspan: COLUMNS }, h("h3", {}, `Errors of ${name}, the newest first`), row.list));
+    row.name = name;
     this.rows.set(number, row);
-    this.body.append(row.element, row.details);
+    this.body.append(row.element);
     return row;
+  }
+
+  /// Shows another page of the table.
+  turn(pages) {
+    this.page += pages;
+    this.opened = null;
+    this.update();
   }
 
   /// Opens or closes the errors of one informer. Only one list is open, so the page stays small.
@@ -138,8 +155,17 @@ export class Overview {
   showErrors(number, row, past) {
     const isOpen = this.opened === number;
     setAttribute(row.count, "aria-expanded", String(isOpen));
-    row.details.hidden = !isOpen;
-    if (!isOpen) return;
+    if (!isOpen) {
+      row.details?.remove();
+      row.details = null;
+      return;
+    }
+    if (!row.details) {
+      row.list = h("ol", { class: "reasons" });
+      row.shown = "";
+      row.details = h("tr", { class: "details" }, h("td", { colspan: COLUMNS }, h("h3", {}, `Errors of ${row.name}, the newest first`), row.list));
+      row.element.after(row.details);
+    }
     const errors = past.filter((segment) => segment.reason).slice(-ERRORS_MAX).reverse();
     // Only a changed list is drawn again: a selected text stays selected.
     const shown = errors.map((segment) => segment.since).join();
@@ -174,7 +200,30 @@ export class Overview {
     this.pipeline.update(model);
     this.controllers.update(model);
     this.replicas.update(model);
-    for (const number of [...model.informers.keys()].sort((a, b) => a - b)) this.updateRow(number);
+    for (const number of this.visible()) this.updateRow(number);
+  }
+
+  /// The numbers of the informers on this page of the table, in order. Rows of other pages are removed.
+  visible() {
+    const { informers } = this.model;
+    const numbers = [...informers.keys()].sort((a, b) => a - b);
+    this.page = Math.min(this.page, Math.max(Math.ceil(numbers.length / ROWS_MAX) - 1, 0));
+    const first = this.page * ROWS_MAX;
+    const visible = numbers.slice(first, first + ROWS_MAX);
+    for (const [number, row] of this.rows) {
+      if (visible.includes(number)) continue;
+      row.element.remove();
+      row.details?.remove();
+      this.rows.delete(number);
+    }
+    this.pager.hidden = numbers.length <= ROWS_MAX;
+    this.previous.disabled = first === 0;
+    this.next.disabled = first + ROWS_MAX >= numbers.length;
+    const isBad = (number) => tone(informers.get(number).state?.state) === "bad";
+    const bad = numbers.filter((number) => isBad(number) && !visible.includes(number)).length;
+    const others = bad > 0 ? ` ${counted(bad, "other kind")} with errors: see the other pages.` : "";
+    setText(this.range, `Kinds ${first + 1}–${first + visible.length} of ${count(numbers.length)}.${others}`);
+    return visible;
   }
 
   updateRow(number) {

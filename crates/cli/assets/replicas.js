@@ -3,6 +3,8 @@
 import { h, setText } from "./dom.js";
 import { count } from "./format.js";
 
+const HINT =
+  "These replicas share the work of one controller. Its objects are divided into slots, and each slot has at most one owner; Leases on the API server record the owners. Gained: slots that the replica began to work on. Released: slots that it handed over. Lost: slots that it lost without a hand-over. Time unowned: how long the gained slots had no working owner.";
 const COLUMNS = ["Slots", "Members", "Gained", "Released", "Lost", "Time unowned"];
 const FIGURES = ["slots", "members", "gained", "released", "lost", "unownedSeconds"];
 
@@ -19,6 +21,7 @@ export class Replicas {
         { class: "scroll-x", tabindex: 0, role: "region", "aria-label": "Table of replicas" },
         h("table", { class: "table" }, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Replica"), h("th", { scope: "col" }, "Lease"), heads)), this.body),
       ),
+      h("p", { class: "hint table-hint" }, HINT),
     );
   }
 

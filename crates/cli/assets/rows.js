@@ -1,7 +1,8 @@
 // A list of any length that has only as many elements as fit on the screen. With columns it is a grid: it has a header row, arrow
 // keys move the active row, and Enter opens it. Without columns it is scrolled text.
 
-import { h, perFrame, setAttribute } from "./dom.js";
+import { h, perFrame, setAttribute, setText } from "./dom.js";
+import { count } from "./format.js";
 
 /// Rows above and below the visible part.
 const SPARE = 4;
@@ -15,9 +16,10 @@ let grids = 0;
 export class Rows {
   /// `create()` returns the cells of a new row, `render(row, index)` fills it. `columns` are the titles of a grid. The list takes a
   /// `share` of the window's height, up to `heightMax` pixels; if it `shrinks`, a short list is smaller. `onOpen(index)` is called
-  /// for a click and for Enter, `onMove(index)` when the active row changes.
-  constructor({ label, columns = null, share, heightMax, shrinks = false, rowHeight, create, render, className = "", onOpen = null, onMove = null }) {
-    Object.assign(this, { columns, share, heightMax, shrinks, rowHeight, createCells: create, renderRow: render, onOpen, onMove });
+  /// for a click and for Enter, `onMove(index)` when the active row changes. While the list is longer than its visible part, `range`
+  /// is a line such as `Lines 1–20 of 300`, with this `unit`.
+  constructor({ label, unit = "Rows", columns = null, share, heightMax, shrinks = false, rowHeight, create, render, className = "", onOpen = null, onMove = null }) {
+    Object.assign(this, { unit, columns, share, heightMax, shrinks, rowHeight, createCells: create, renderRow: render, onOpen, onMove });
     grids += 1;
     this.id = `rows-${grids}`;
     this.created = 0;
@@ -25,6 +27,7 @@ export class Rows {
     this.pool = [];
     this.selected = -1;
     this.space = h("div", { class: "space", role: columns ? "rowgroup" : null });
+    this.range = h("p", { class: "range", hidden: true });
     this.head = columns && h("div", { class: "row-head", role: "row", "aria-rowindex": 1 });
     const role = columns ? { role: "grid", "aria-rowcount": 1 } : { role: "region" };
     this.element = h(
@@ -103,6 +106,15 @@ export class Rows {
       this.renderRow(row, index);
     });
     if (this.columns) setAttribute(this.element, "aria-activedescendant", active);
+    this.paintRange(position / this.rowHeight);
+  }
+
+  /// Which rows are visible, from this one on: a list that is cut off looks complete without it.
+  paintRange(position) {
+    const fitting = Math.floor((this.element.clientHeight - this.headHeight()) / this.rowHeight);
+    const first = Math.min(Math.round(position), Math.max(this.count - fitting, 0));
+    setText(this.range, `${this.unit} ${count(first + 1)}–${count(Math.min(first + fitting, this.count))} of ${count(this.count)}`);
+    this.range.hidden = this.count <= fitting;
   }
 
   newRow() {

@@ -5,10 +5,10 @@ const WORDS = new Set(["true", "false", "null", "yes", "no", "on", "off", "y", "
 /// The fields by which the server identifies elements of a list: the first that all of them have.
 const IDENTITIES = ["name", "type", "containerPort", "port", "ip", "key"];
 
-/// Lines as { indent, name, text, path }.
+/// Lines as { indent, name, text, path }, with the segments of the path: a name can contain dots and brackets.
 export function lines(value) {
   const out = [];
-  write(value, 0, "", out, "");
+  write(value, 0, [], out, "");
   return out;
 }
 
@@ -26,7 +26,7 @@ function write(value, indent, path, out, lead) {
   if (Array.isArray(value)) {
     const identity = IDENTITIES.find((name) => value.every((element) => ["string", "number"].includes(typeof element?.[name])));
     value.forEach((element, at) => {
-      const own = `${path}[${identity ? element[identity] : at}]`;
+      const own = [...path, String(identity ? element[identity] : at)];
       const isFirst = at === 0;
       entry(element, indent + (isFirst ? 0 : lead.length), own, out, `${isFirst ? lead : ""}- `);
     });
@@ -34,7 +34,7 @@ function write(value, indent, path, out, lead) {
   }
   let first = lead;
   for (const [name, member] of Object.entries(value)) {
-    const own = path ? `${path}.${name}` : name;
+    const own = [...path, name];
     const shown = PLAIN.test(name) && !/[ :]$/.test(name) && !name.includes(": ") && !WORDS.has(name.toLowerCase()) ? name : JSON.stringify(name);
     if (member !== null && typeof member === "object" && !isEmpty(member)) {
       out.push({ indent, lead: first, name: `${shown}:`, text: "", path: own });
@@ -70,5 +70,5 @@ function text(value, indent, path, out, lead, name) {
 
 /// Whether a path is one of these, or below one.
 export function isChanged(path, changed) {
-  return changed.some((one) => path === one || path.startsWith(`${one}.`) || path.startsWith(`${one}[`));
+  return changed.some((one) => one.length <= path.length && one.every((segment, at) => segment === path[at]));
 }

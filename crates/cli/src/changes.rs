@@ -25,7 +25,10 @@ const IDENTITIES: [&str; 6] = ["name", "type", "containerPort", "port", "ip", "k
 /// One changed field. The side without the field is empty; an empty text is shown as `""`.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Difference {
+    /// For people: the names of list elements are shortened.
     pub(crate) path: String,
+    /// The names on the way to the field, complete: two paths are compared by them, because a name can contain dots and brackets.
+    pub(crate) segments: Vec<String>,
     pub(crate) before: String,
     pub(crate) after: String,
 }
@@ -43,7 +46,7 @@ impl Difference {
 
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { path, before, after } = self;
+        let Self { path, before, after, .. } = self;
         match (before.as_str(), after.as_str()) {
             ("", after) => write!(f, "+{path}: {after}"),
             (before, "") => write!(f, "-{path}: {before}"),
@@ -68,6 +71,22 @@ impl ChangeDetail {
     pub(crate) const LONG: Self = Self { value_chars_max: 1000, expands_parts: true };
 }
 
+/// A field, by the way to it from the root of the object.
+#[derive(Clone, Copy)]
+struct Place<'p> {
+    parent: Option<&'p Place<'p>>,
+    segment: PathSegment<'p>,
+}
+
+#[derive(Clone, Copy)]
+enum PathSegment<'p> {
+    Member(&'p str),
+    /// An element of a list, by the value that identifies it.
+    Element(&'p Value),
+    /// An element of a list, by its position.
+    Position(usize),
+}
+
 /// The changed fields while two states are compared.
 struct StateComparison {
     found: Vec<Difference>,
@@ -77,7 +96,7 @@ struct StateComparison {
 /// The fields that changed, the most relevant first; values of Secrets are masked.
 pub(crate) fn differences(old: &Value, new: &Value, detail: ChangeDetail) -> Vec<Difference> {
     let mut comparison = StateComparison { found: Vec::new(), detail };
-    comparison.compare("", Some(old), Some(new), 0);
+    comparison.compare(None, Some(old), Some(new), 0);
     let mut found = comparison.found;
     if masks::is_secret(new) {
         found.iter_mut().filter(|found| masks::hides(&found.path)).for_each(Difference::mask);
@@ -114,78 +133,125 @@ fn line(found: &[Difference]) -> String {
     line
 }
 
+impl<'p> Place<'p> {
+    /// The segments from the root.
+    fn segments(&self) -> Vec<PathSegment<'p>> {
+        let mut segments = Vec::new();
+        let mut place = Some(self);
+        while let Some(Place { parent, segment }) = place {
+            segments.push(*segment);
+            place = *parent;
+        }
+        segments.reverse();
+        segments
+    }
+}
+
+impl PathSegment<'_> {
+    /// The complete name.
+    fn name(self) -> String {
+        match self {
+            Self::Member(name) => name.to_owned(),
+            Self::Element(Value::String(name)) => name.clone(),
+            Self::Element(number) => number.to_string(),
+            Self::Position(at) => at.to_string(),
+        }
+    }
+
+    /// Appends the segment to a path.
+    fn write(self, path: &mut String) {
+        match self {
+            Self::Member(name) => {
+                let dot = if path.is_empty() { "" } else { "." };
+                path.extend([dot, name]);
+            }
+            Self::Element(identity) => {
+                path.extend(["[", &shown(Some(identity), NAME_CHARS_MAX), "]"]);
+            }
+            Self::Position(at) => path.extend(["[", &at.to_string(), "]"]),
+        }
+    }
+}
+
 impl StateComparison {
-    fn compare(&mut self, path: &str, old: Option<&Value>, new: Option<&Value>, depth: usize) {
+    fn compare(&mut self, place: Option<&Place<'_>>, old: Option<&Value>, new: Option<&Value>, depth: usize) {
         // A field that is `null` is unset.
         let (old, new) = (old.filter(|value| !value.is_null()), new.filter(|value| !value.is_null()));
-        if old == new || self.found.len() >= DIFFERENCES_MAX || is_ignored(path) {
+        if old == new || self.found.len() >= DIFFERENCES_MAX || place.is_some_and(is_ignored) {
             return;
         }
         match (old, new) {
             (Some(Value::Object(old)), Some(Value::Object(new))) if depth < DEPTH_MAX => {
-                self.compare_maps(path, old, new, depth);
+                self.compare_maps(place, old, new, depth);
             }
             (Some(Value::Array(old)), Some(Value::Array(new))) if depth < DEPTH_MAX => {
-                self.compare_lists(path, old, new, depth);
+                self.compare_lists(place, old, new, depth);
             }
             // A small part that was added or removed is shown field by field.
             (None, Some(Value::Object(new))) if self.expands(new, depth) => {
-                self.compare_maps(path, &Map::new(), new, depth);
+                self.compare_maps(place, &Map::new(), new, depth);
             }
             (Some(Value::Object(old)), None) if self.expands(old, depth) => {
-                self.compare_maps(path, old, &Map::new(), depth);
+                self.compare_maps(place, old, &Map::new(), depth);
             }
             (None, Some(Value::Array(new))) if self.expands_lists(new, depth) => {
-                self.compare_lists(path, &[], new, depth);
+                self.compare_lists(place, &[], new, depth);
             }
             (Some(Value::Array(old)), None) if self.expands_lists(old, depth) => {
-                self.compare_lists(path, old, &[], depth);
+                self.compare_lists(place, old, &[], depth);
             }
-            (old, new) => self.add(path.to_owned(), self.shown(old), self.shown(new)),
+            (old, new) => self.add(place, self.shown(old), self.shown(new)),
         }
     }
 
-    fn compare_maps(&mut self, path: &str, old: &Map<String, Value>, new: &Map<String, Value>, depth: usize) {
+    fn compare_maps(
+        &mut self,
+        parent: Option<&Place<'_>>,
+        old: &Map<String, Value>,
+        new: &Map<String, Value>,
+        depth: usize,
+    ) {
         let gone = old.keys().filter(|name| !new.contains_key(*name));
         for name in new.keys().chain(gone) {
-            let dot = if path.is_empty() { "" } else { "." };
-            self.compare(&format!("{path}{dot}{name}"), old.get(name), new.get(name), depth + 1);
+            let place = Place { parent, segment: PathSegment::Member(name) };
+            self.compare(Some(&place), old.get(name), new.get(name), depth + 1);
         }
     }
 
-    fn compare_lists(&mut self, path: &str, old: &[Value], new: &[Value], depth: usize) {
+    fn compare_lists(&mut self, parent: Option<&Place<'_>>, old: &[Value], new: &[Value], depth: usize) {
         let identity = IDENTITIES.iter().find(|field| {
             let is_key = |element: &Value| matches!(element[**field], Value::String(_) | Value::Number(_));
             old.iter().chain(new).all(is_key)
         });
         if let Some(identity) = identity {
             let same = |one: &Value, other: &Value| one[*identity] == other[*identity];
-            let name =
-                |element: &Value| format!("{path}[{}]", shown(Some(&element[*identity]), NAME_CHARS_MAX));
             for element in new {
+                let place = Place { parent, segment: PathSegment::Element(&element[*identity]) };
                 let before = old.iter().find(|old| same(old, element));
                 match before {
-                    Some(before) => self.compare(&name(element), Some(before), Some(element), depth + 1),
+                    Some(before) => self.compare(Some(&place), Some(before), Some(element), depth + 1),
                     None if self.detail.expands_parts => {
-                        self.compare(&name(element), None, Some(element), depth + 1);
+                        self.compare(Some(&place), None, Some(element), depth + 1);
                     }
-                    None => self.add(name(element), String::new(), self.shown(Some(element))),
+                    None => self.add(Some(&place), String::new(), self.shown(Some(element))),
                 }
             }
             for element in old.iter().filter(|old| !new.iter().any(|element| same(old, element))) {
+                let place = Place { parent, segment: PathSegment::Element(&element[*identity]) };
                 match self.detail.expands_parts {
-                    true => self.compare(&name(element), Some(element), None, depth + 1),
-                    false => self.add(name(element), self.shown(Some(element)), String::new()),
+                    true => self.compare(Some(&place), Some(element), None, depth + 1),
+                    false => self.add(Some(&place), self.shown(Some(element)), String::new()),
                 }
             }
         } else if old.len() == new.len() {
             for (at, (old, new)) in old.iter().zip(new).enumerate() {
-                self.compare(&format!("{path}[{at}]"), Some(old), Some(new), depth + 1);
+                let place = Place { parent, segment: PathSegment::Position(at) };
+                self.compare(Some(&place), Some(old), Some(new), depth + 1);
             }
         } else {
             let count =
                 |list: &[Value]| format!("{} item{}", list.len(), if list.len() == 1 { "" } else { "s" });
-            self.add(path.to_owned(), count(old), count(new));
+            self.add(parent, count(old), count(new));
         }
     }
 
@@ -197,8 +263,12 @@ impl StateComparison {
         self.detail.expands_parts && !list.is_empty() && depth < DEPTH_MAX
     }
 
-    fn add(&mut self, path: String, before: String, after: String) {
-        self.found.push(Difference { path, before, after });
+    fn add(&mut self, place: Option<&Place<'_>>, before: String, after: String) {
+        let segments = place.map(Place::segments).unwrap_or_default();
+        let mut path = String::new();
+        segments.iter().for_each(|segment| segment.write(&mut path));
+        let segments = segments.into_iter().map(PathSegment::name).collect();
+        self.found.push(Difference { path, segments, before, after });
     }
 
     fn shown(&self, value: Option<&Value>) -> String {
@@ -210,8 +280,13 @@ fn is_small(map: &Map<String, Value>) -> bool {
     map.len() <= 3 && map.values().all(|value| !value.is_object() && !value.is_array())
 }
 
-fn is_ignored(path: &str) -> bool {
-    matches!(path, "metadata.resourceVersion" | "metadata.managedFields" | "metadata.generation")
+fn is_ignored(place: &Place<'_>) -> bool {
+    let Place { parent: Some(Place { parent: None, segment: PathSegment::Member("metadata") }), segment } =
+        place
+    else {
+        return false;
+    };
+    matches!(segment, PathSegment::Member("resourceVersion" | "managedFields" | "generation"))
 }
 
 /// The order of fields: deletion, phase, spec, status; times and whole parts last.
@@ -358,6 +433,27 @@ mod tests {
         assert_eq!(short, [("spec.text", &*cut), ("list[x]", ""), ("spec.map", "{4}")]);
         let deep = (0..500).fold(json!(1), |inner, _| json!({"x": [inner]}));
         assert_eq!(differences(&json!({}), &deep, ChangeDetail::LONG).len(), 1, "the depth is limited");
+    }
+
+    #[test]
+    fn the_segments_of_a_path_are_complete() {
+        let name = "n".repeat(NAME_CHARS_MAX + 20);
+        let state = |value: &str| {
+            json!({"metadata": {"labels": {"app.kubernetes.io/name": value}}, "spec": {"args": [value],
+                "containers": [{"name": name, "image": value}], "ports": [{"port": 80, "node": value}]}})
+        };
+        let found = differences(&state("old"), &state("new"), ChangeDetail::LONG);
+        let mut segments: Vec<_> = found.iter().map(|found| found.segments.join(" / ")).collect();
+        segments.sort();
+        let expected = [
+            "metadata / labels / app.kubernetes.io/name".to_owned(),
+            "spec / args / 0".to_owned(),
+            format!("spec / containers / {name} / image"),
+            "spec / ports / 80 / node".to_owned(),
+        ];
+        assert_eq!(segments, expected);
+        let cut = format!("spec.containers[{}…].image", &name[..NAME_CHARS_MAX]);
+        assert!(found.iter().any(|found| found.path == cut), "{found:?}");
     }
 
     #[test]

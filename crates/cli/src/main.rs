@@ -21,6 +21,8 @@ mod request;
 mod signals;
 mod suggest;
 mod terminal;
+#[cfg(test)]
+mod testing;
 mod unreachable;
 mod web;
 

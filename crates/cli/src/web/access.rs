@@ -2,8 +2,9 @@
 //!
 //! Any page in a browser can send requests to the loopback interface. `Origin` and `Sec-Fetch-Site` show that a request comes from a
 //! page of another origin. `Host` shows that a page made its own host name resolve to this machine (DNS rebinding). It is not checked
-//! on other addresses than loopback, unless `--allowed-host` names the hosts: the names of such a machine are unknown, and a page of
-//! another origin does not know the token, which these addresses require. The page's own files need no token: they hold no data.
+//! on all addresses of a machine (`0.0.0.0`, `::`), unless `--allowed-host` names the hosts: the addresses and names of such a machine
+//! are unknown, and a page of another origin does not know the token, which these addresses require. The page's own files need no
+//! token: they hold no data.
 
 use std::net::IpAddr;
 
@@ -17,28 +18,30 @@ use super::Refusal;
 pub(crate) struct Access {
     /// The token that clients must send.
     token: Option<String>,
-    /// Accepted values of `Host`, in addition to loopback names.
+    /// Accepted values of `Host`, in addition to loopback names and addresses.
     allowed_hosts: Vec<String>,
-    /// Whether clients on other machines can connect.
-    is_remote: bool,
+    /// The address on which the server listens, if it is a single one.
+    address: Option<IpAddr>,
+    /// Whether any `Host` is accepted.
+    accepts_any_host: bool,
 }
 
 impl Access {
     /// The rules of a server that listens on an address. It answers requests to the address itself: no page can make a name of its
     /// own look like an address.
-    pub(crate) fn new(token: Option<String>, mut allowed_hosts: Vec<String>, address: IpAddr) -> Self {
-        if !allowed_hosts.is_empty() && !address.is_unspecified() {
-            allowed_hosts.push(address.to_string());
-        }
-        Self { token, allowed_hosts, is_remote: !address.is_loopback() }
+    pub(crate) fn new(token: Option<String>, allowed_hosts: Vec<String>, address: IpAddr) -> Self {
+        let accepts_any_host = token.is_some() && address.is_unspecified() && allowed_hosts.is_empty();
+        let address = Some(address).filter(|address| !address.is_unspecified());
+        Self { token, allowed_hosts, address, accepts_any_host }
     }
 
     /// Refuses requests of foreign pages.
     pub(super) fn check_origin(&self, headers: &HeaderMap) -> Result<(), Refusal> {
         let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or_default());
         let host = text(HOST).unwrap_or_default();
-        if self.checks_host() && !is_own(host_of(host), &self.allowed_hosts) {
-            return Err(Refusal::forbidden("unknown Host: use localhost, or start with --allowed-host"));
+        if !self.accepts_any_host && !self.is_own(host_of(host)) {
+            let own = self.address.map_or_else(|| "localhost".to_owned(), |address| address.to_string());
+            return Err(Refusal::forbidden(format!("unknown Host: use {own}, or start with --allowed-host")));
         }
         let Some(origin) = text(ORIGIN) else { return Ok(()) };
         let origin = origin.split_once("://").map_or("", |(_, authority)| authority);
@@ -48,8 +51,11 @@ impl Access {
         Ok(())
     }
 
-    fn checks_host(&self) -> bool {
-        self.token.is_none() || !self.is_remote || !self.allowed_hosts.is_empty()
+    fn is_own(&self, host: &str) -> bool {
+        let is_own_address = |address: IpAddr| address.is_loopback() || Some(address) == self.address;
+        host.parse().is_ok_and(is_own_address)
+            || host.eq_ignore_ascii_case("localhost")
+            || self.allowed_hosts.iter().any(|allowed| allowed.eq_ignore_ascii_case(host))
     }
 
     /// Refuses requests that a page of another site makes without an `Origin`, such as an image or a script.
@@ -90,13 +96,6 @@ fn host_of(text: &str) -> &str {
     }
 }
 
-fn is_own(host: &str, allowed: &[String]) -> bool {
-    let is_loopback = host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
-    is_loopback
-        || host.eq_ignore_ascii_case("localhost")
-        || allowed.iter().any(|allowed| allowed.eq_ignore_ascii_case(host))
-}
-
 #[cfg(test)]
 mod tests {
     use http::HeaderValue;
@@ -105,7 +104,8 @@ mod tests {
 
     #[test]
     fn own_hosts_are_loopback_addresses_localhost_and_allowed_names() {
-        let own = |host: &str| is_own(host_of(host), &["mirror.example".to_owned()]);
+        let access = Access { allowed_hosts: vec!["mirror.example".to_owned()], ..Access::default() };
+        let own = |host: &str| access.is_own(host_of(host));
         for host in
             ["localhost", "LOCALHOST:8080", "127.0.0.1:80", "127.9.9.9", "[::1]:8080", "mirror.example:1"]
         {
@@ -119,34 +119,42 @@ mod tests {
     }
 
     #[test]
-    fn a_token_replaces_the_check_of_the_host_only_for_remote_clients() {
+    fn any_host_is_accepted_only_on_all_addresses_with_a_token_and_without_allowed_hosts() {
         let token = Some("t".to_owned());
         let named = vec!["mirror.example".to_owned()];
         let address = |text: &str| text.parse().unwrap();
         let loopback = Access::new(token.clone(), Vec::new(), address("127.0.0.1"));
         let remote = Access::new(token.clone(), Vec::new(), address("192.0.2.7"));
         let remote_named = Access::new(token.clone(), named.clone(), address("192.0.2.7"));
+        let everywhere = Access::new(token.clone(), Vec::new(), address("0.0.0.0"));
+        let everywhere_v6 = Access::new(token.clone(), Vec::new(), address("::"));
         let everywhere_named = Access::new(token.clone(), named.clone(), address("0.0.0.0"));
         let remote_v6 = Access::new(token, named, address("2001:db8::7"));
         for (access, host, is_answered) in [
             (&loopback, "localhost:8080", true),
             (&loopback, "evil.example", false),
             (&remote, "localhost", true),
-            (&remote, "any.example", true),
+            (&remote, "192.0.2.7:8080", true),
+            (&remote, "192.0.2.8:8080", false),
+            (&remote, "any.example", false),
             (&remote_named, "mirror.example:80", true),
             (&remote_named, "localhost", true),
             (&remote_named, "evil.example", false),
             (&remote_named, "192.0.2.7:8080", true),
             (&remote_named, "192.0.2.8:8080", false),
             (&remote_v6, "[2001:db8::7]:8080", true),
+            (&remote_v6, "[2001:DB8:0::7]:8080", true),
             (&remote_v6, "192.0.2.7:8080", false),
+            (&everywhere, "any.example", true),
+            (&everywhere_v6, "any.example", true),
             (&everywhere_named, "127.0.0.1:8080", true),
+            (&everywhere_named, "evil.example", false),
             (&everywhere_named, "0.0.0.0:8080", false),
         ] {
             let mut headers = HeaderMap::new();
             headers.insert(HOST, HeaderValue::from_static(host));
             let checked = access.check_origin(&headers);
-            assert_eq!(checked.is_ok(), is_answered, "{host}, remote: {}", access.is_remote);
+            assert_eq!(checked.is_ok(), is_answered, "{host}, address: {:?}", access.address);
         }
     }
 

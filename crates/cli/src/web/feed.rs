@@ -5,7 +5,7 @@
 //! | `hello` | the run of the program, and the number of the newest change |
 //! | `change` | one change |
 //! | `skipped` | how many changes were left out at this point, and why |
-//! | `status` | once per second, the informers whose figures have changed, the controllers, and the replicas that share work |
+//! | `status` | once per second, the informers whose figures have changed, the rates of all informers, the controllers, and the replicas that share work |
 //!
 //! The `id` of a change or a status lets a client resume with `Last-Event-ID`. If the filter rarely matches, it is that of a status.
 //!
@@ -62,7 +62,7 @@ const STATUS_PERIOD: Duration = Duration::from_secs(1);
 const STATUS_RETRY: Duration = Duration::from_millis(50);
 /// How long the buffers between the program and a client may stay full.
 const READ_TIME_MAX: Duration = Duration::from_secs(60);
-/// Most bytes of the informers in one status; informers that do not fit are in the next one.
+/// Most bytes of the informers in one status; informers that do not fit are in the next one. Their rates are in every status.
 const INFORMERS_BYTES_MAX: usize = 16_000;
 
 /// Which changes a client wants.
@@ -413,6 +413,7 @@ impl Feed {
         let status = json!({
             "time": jiff::Timestamp::now().as_millisecond(),
             "informers": informers.iter().map(|(_, informer)| informer).collect::<Vec<_>>(),
+            "rates": self.served.timelines.rates(),
             "controllers": self.served.timelines.controllers(),
             "sharing": self.served.timelines.sharing(),
             "changes": self.served.journal.last(),
@@ -559,6 +560,26 @@ mod tests {
         assert_eq!(served.streams.available_permits(), STREAMS_MAX - 1);
         let all = served.streams.acquire_many(STREAMS_MAX as u32);
         assert!(tokio::time::timeout(Duration::from_secs(100), all).await.is_ok(), "the permit is held");
+    }
+
+    #[tokio::test]
+    async fn every_status_has_the_rates_of_all_informers() {
+        let (_server, served) = testing::mirrors(60).await;
+        let mut params = Params::parse(None).unwrap();
+        let filter = ChangeFilter::take(&mut params, &served).unwrap();
+        let permit = served.streams.clone().acquire_owned().await.unwrap();
+        let mut feed = Feed::new(served.clone(), filter, permit);
+        let mut informers = 0;
+        for second in 1..=3 {
+            (0..60).for_each(|number| served.timelines.add_rate(number, second * 1000 + number as u64));
+            let status = feed.status();
+            let (_, data) = status.split_once("data: ").unwrap();
+            let status: Value = serde_json::from_str(data).unwrap();
+            let rates: Vec<_> = (0..60).map(|number| second * 1000 + number).collect();
+            assert_eq!(status["rates"], json!(rates));
+            informers = status["informers"].as_array().unwrap().len();
+        }
+        assert!((1..60).contains(&informers), "the other figures of some informers are delayed: {informers}");
     }
 
     #[test]

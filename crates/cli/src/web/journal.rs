@@ -118,6 +118,7 @@ impl Journal {
             (first.sequence..=last.sequence).contains(&entry.sequence)
                 && entry.mirror == mirror
                 && entry.change.object().key() == key
+                && entry.change.object().uid() == last.change.object().uid()
         };
         // Entries that the journal has dropped may still be in the object's history.
         let (history, _) = ring.histories.of(mirror, &key);

@@ -1,42 +1,25 @@
-//! Something to serve in unit tests: mirrors of an embedded server without sockets, so that tests can pause the clock.
+//! Something to serve in unit tests.
 
 use std::sync::Arc;
 
 use embedded_apiserver::Server;
-use kube_informer::building_blocks::Resource;
 use prometheus_client::registry::Registry;
 use serde_json::Value;
 
 use super::{Access, Served};
-use crate::cluster::Cluster;
-use crate::discovery::{Kind, Selected};
-use crate::flags::SelectFlags;
-use crate::list_limit::ListLimit;
-use crate::mirror::{self, Mirror, MirrorOptions};
+use crate::testing;
 
 /// A server with these ConfigMaps, and a synced mirror of them.
 pub(super) async fn config_maps(maps: Vec<Value>) -> (Server, Arc<Served>) {
-    let server = Server::builder().without_socket().objects(maps).start().await.unwrap();
-    let cluster = Cluster {
-        client: server.client().unwrap(),
-        url: String::new(),
-        default_namespace: "default".to_owned(),
-        compress: false,
-        request_timeout: None,
-        list_limit: ListLimit::default(),
-    };
-    let kind = Kind {
-        resource: Resource::new("", "v1", "configmaps", "ConfigMap"),
-        singular: "configmap".to_owned(),
-        short_names: Vec::new(),
-        categories: Vec::new(),
-        namespaced: true,
-        verbs: Vec::new(),
-    };
-    let selected = Selected { kind, name: None, namespace: None };
-    let select = SelectFlags { all_namespaces: true, ..SelectFlags::default() };
-    let (errors, _) = mirror::errors();
-    let mirror = Mirror::start(&cluster, selected, &select, &MirrorOptions::default(), 0, errors).unwrap();
-    mirror.informer.synced().await.unwrap();
-    (server, Arc::new(Served::new(vec![mirror], Registry::default(), Access::default())))
+    served(maps, 1).await
+}
+
+/// An empty server, and this many synced mirrors of its ConfigMaps.
+pub(super) async fn mirrors(count: usize) -> (Server, Arc<Served>) {
+    served(Vec::new(), count).await
+}
+
+async fn served(maps: Vec<Value>, count: usize) -> (Server, Arc<Served>) {
+    let (server, mirrors) = testing::config_maps(maps, count).await;
+    (server, Arc::new(Served::new(mirrors, Registry::default(), Access::default())))
 }

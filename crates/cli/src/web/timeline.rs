@@ -24,6 +24,8 @@ const SAMPLES_PER_SECOND: u64 = 10;
 const SAMPLES_PER_ESTIMATE: u64 = 100;
 /// Most states that are kept per informer.
 const SEGMENTS_MAX: usize = 256;
+/// Longest reason that is kept, in characters: a server's message can have 64 KiB.
+const REASON_CHARS_MAX: usize = 500;
 /// Seconds for which the rate is kept.
 const RATES_MAX: usize = 120;
 
@@ -121,6 +123,17 @@ impl Timelines {
         })
     }
 
+    /// The events of the last second of every informer, by the number of the mirror.
+    pub(super) fn rates(&self) -> Vec<u64> {
+        self.lock().iter().map(|timeline| timeline.rates.back().copied().unwrap_or(0)).collect()
+    }
+
+    /// Adds the events of another second.
+    #[cfg(test)]
+    pub(super) fn add_rate(&self, mirror: usize, rate: u64) {
+        remember(&mut self.lock()[mirror].rates, rate);
+    }
+
     fn has_estimate(&self, mirror: usize) -> bool {
         self.lock()[mirror].decoded_bytes.is_some()
     }
@@ -147,10 +160,11 @@ pub(super) async fn sample(served: Arc<Served>) {
             served.timelines.lock_controllers().note(gauges.controllers(&before), gauges.sharing());
         }
         for (number, mirror) in served.mirrors.iter().enumerate() {
-            // Before the informer is synced, an estimate would be far too low.
-            let is_due = tick.is_multiple_of(SAMPLES_PER_ESTIMATE) || !served.timelines.has_estimate(number);
-            let estimate = (is_due && mirror.informer.is_synced())
-                .then(|| estimate::decoded_bytes(mirror.informer.lister().view().snapshot()));
+            // Before the informer is synced, an estimate would be far too low. Mirrors have their turns at different times.
+            let is_turn = (tick + number as u64).is_multiple_of(SAMPLES_PER_ESTIMATE);
+            let is_due = is_turn || !served.timelines.has_estimate(number);
+            let estimate =
+                if is_due && mirror.informer.is_synced() { decoded_bytes(mirror).await } else { None };
             let mut timelines = served.timelines.lock();
             let timeline = &mut timelines[number];
             timeline.look(mirror);
@@ -162,6 +176,12 @@ pub(super) async fn sample(served: Arc<Served>) {
             }
         }
     }
+}
+
+/// The estimate for a mirror, on another thread: decoding objects takes a while.
+async fn decoded_bytes(mirror: &Mirror) -> Option<u64> {
+    let view = mirror.informer.lister().view();
+    tokio::task::spawn_blocking(move || estimate::decoded_bytes(view.snapshot())).await.ok()
 }
 
 impl Timeline {
@@ -185,7 +205,7 @@ impl Timeline {
             && let Some(failed) = failed
         {
             // The scope has failed and recovered between two samples.
-            reason = failed.status.last_error.as_ref().map(ToString::to_string);
+            reason = failed.status.last_error.as_ref().map(|error| shortened(error.to_string()));
             scope = failed;
         }
         let namespace = scope.namespace.filter(|_| state != "watching" || reason.is_some());
@@ -246,11 +266,21 @@ fn name(state: &ReflectorState) -> (&'static str, Option<String>) {
         ReflectorState::Streaming => ("streaming", None),
         ReflectorState::Opening => ("opening", None),
         ReflectorState::Watching => ("watching", None),
-        ReflectorState::BackingOff { error, .. } => ("backing off", Some(error.to_string())),
-        ReflectorState::Degraded { error } => ("degraded", Some(error.to_string())),
+        ReflectorState::BackingOff { error, .. } => ("backing off", Some(shortened(error.to_string()))),
+        ReflectorState::Degraded { error } => ("degraded", Some(shortened(error.to_string()))),
         ReflectorState::Stopped => ("stopped", None),
         _ => ("unknown", None),
     }
+}
+
+/// The beginning of a long reason.
+fn shortened(mut reason: String) -> String {
+    if let Some((end, _)) = reason.char_indices().nth(REASON_CHARS_MAX) {
+        reason.truncate(end);
+        reason.push('…');
+        reason.shrink_to_fit();
+    }
+    reason
 }
 
 #[cfg(test)]
@@ -305,6 +335,27 @@ mod tests {
         assert_eq!(note(&statuses, 4), (3, "degraded", Some("a".to_owned())));
         statuses[0].state = ReflectorState::Watching;
         assert_eq!(note(&statuses, 5), (4, "watching", None));
+    }
+
+    #[test]
+    fn long_reasons_are_shortened() {
+        let error = || ReflectorError::UnknownEvent("ü".repeat(40_000)).into();
+        let mut timeline = Timeline::default();
+        let mut status = ReflectorStatus::default();
+        let mut note = |status: &ReflectorStatus, second| {
+            timeline.note(&[WatchedScope { namespace: None, status }], at(second));
+            timeline.segments.back().unwrap().reason.clone().unwrap()
+        };
+        status.state = ReflectorState::Degraded { error: error() };
+        let degraded = note(&status, 1);
+        // The informer failed and recovered between two samples.
+        (status.state, status.broken_watches) = (ReflectorState::Watching, 1);
+        status.last_error = Some(error());
+        let reopened = note(&status, 2);
+        for reason in [degraded, reopened] {
+            assert_eq!(reason.chars().count(), REASON_CHARS_MAX + 1);
+            assert!(reason.contains('ü') && reason.ends_with('…'), "{reason}");
+        }
     }
 
     #[test]

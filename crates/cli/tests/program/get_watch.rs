@@ -42,6 +42,34 @@ async fn types_of_events_are_shown_on_request() {
     assert_eq!(rows(&changes.line_with(&["DELETED"]).await), ["DELETED web-1 0/1 Terminating 0 AGE"]);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_missing_object_is_an_error_unless_it_is_ignored() {
+    let world = World::populated().await;
+    let file = world.directory.path().join("gone.yaml");
+    std::fs::write(&file, "apiVersion: v1\nkind: Pod\nmetadata: {name: gone, namespace: shop}\n").unwrap();
+    for arguments in [
+        &["get", "pod/gone", "-w"][..],
+        &["get", "pods", "api-1", "gone", "--watch-only"],
+        &["get", "pods", "gone", "-n", "default,shop", "-w"],
+        &["get", "node/gone", "-w", "-o", "json"],
+        &["get", "-f", file.to_str().unwrap(), "-w"],
+    ] {
+        let ended = world.run(arguments).await;
+        assert_eq!((ended.code, ended.stdout.as_str()), (5, ""), "{arguments:?}: {ended:?}");
+        assert!(ended.stderr.contains("\"gone\" not found"), "{arguments:?}: {ended:?}");
+    }
+    // It exists in one of the namespaces.
+    let mut one = world.start(&["get", "pods", "web-1", "-n", "default,shop", "-w", "--no-headers"]);
+    assert_eq!(rows(&one.line_with(&["web-1"]).await), ["shop web-1 0/1 Pending 0 AGE"]);
+    let mut ignored = world.start(&["get", "pods", "later", "-w", "--ignore-not-found", "--no-headers"]);
+    ignored.error_with("no objects yet").await;
+    world.create_pod("default", "later", "node-7").await;
+    assert_eq!(rows(&ignored.line_with(&[]).await), ["later 0/1 Pending 0 AGE"]);
+    for watch in [one, ignored] {
+        assert_eq!(watch.end().await, 0);
+    }
+}
+
 /// A kind of custom resources with columns, and one object of it.
 async fn create_widget(world: &World) {
     let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});

@@ -38,7 +38,7 @@ pub(crate) struct GetArguments {
     /// With --watch, print the type of each event: ADDED, MODIFIED, DELETED.
     #[arg(long)]
     pub(super) output_watch_events: bool,
-    /// Do not fail if a named object does not exist.
+    /// Do not fail if a named object does not exist. With --watch, wait for it.
     #[arg(long)]
     pub(super) ignore_not_found: bool,
     /// Sort by a field, such as .metadata.creationTimestamp or '{.status.replicas}'.
@@ -108,6 +108,7 @@ impl GetArguments {
     pub(super) fn into_watch(self) -> WatchArguments {
         WatchArguments {
             filename: self.filename,
+            requires_named: !self.ignore_not_found,
             events_only: self.watch_only,
             select: self.select,
             output: self.output,

@@ -205,15 +205,31 @@ impl Model {
         if key.modifiers.contains(KeyModifiers::CONTROL) && matches!(key.code, KeyCode::Char('c' | 'd')) {
             return Action::Quit;
         }
-        if self.editing {
-            self.edit(key.code);
+        let before = self.asked();
+        let action = self.press(key.code, kinds);
+        // Reading 200,000 objects and sorting them takes a while: not for every key.
+        if self.asked() == before {
+            self.follow(kinds);
+        } else {
             self.read(kinds);
+        }
+        action
+    }
+
+    /// What determines which rows are read, and their order.
+    fn asked(&self) -> (Page, String, usize, bool) {
+        (self.page.clone(), self.filter.clone(), self.list.column, self.list.reversed)
+    }
+
+    fn press(&mut self, code: KeyCode, kinds: &Kinds) -> Action {
+        if self.editing {
+            self.edit(code);
             return Action::Continue;
         }
         if std::mem::take(&mut self.help) {
             return Action::Continue;
         }
-        match key.code {
+        match code {
             KeyCode::Char('q') => return Action::Quit,
             KeyCode::Char('?' | 'h') => self.help = true,
             KeyCode::Char('/') => self.editing = true,
@@ -229,7 +245,6 @@ impl Model {
             KeyCode::Esc | KeyCode::Left | KeyCode::Backspace => self.back(),
             _ => {}
         }
-        self.read(kinds);
         Action::Continue
     }
 
@@ -358,5 +373,58 @@ impl Model {
         }
         self.stale_at = Instant::now() + OBJECTS_INTERVAL.max(OBJECTS_PAUSE * started.elapsed());
         self.follow(kinds);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use embedded_apiserver::Server;
+    use serde_json::json;
+
+    use super::*;
+    use crate::testing;
+
+    /// A server with three ConfigMaps, and the kinds of a view that mirrors them.
+    async fn config_maps() -> (Server, Kinds) {
+        let map = |name| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "default", "name": name}});
+        let (server, mirrors) = testing::config_maps(["a", "b", "c"].map(map).to_vec(), 1).await;
+        let mut kinds = Kinds::default();
+        for mirror in mirrors {
+            kinds.add(mirror, &Arc::default()).unwrap();
+        }
+        kinds.sample();
+        (server, kinds)
+    }
+
+    #[tokio::test]
+    async fn objects_are_read_again_only_for_keys_that_change_the_rows() {
+        let (_server, kinds) = config_maps().await;
+        let mut model = Model::new(String::new(), false);
+        // Returns whether the key has read the page.
+        let mut press = |code: KeyCode| {
+            let before = model.stale_at;
+            assert_eq!(model.key(KeyEvent::from(code), &kinds), Action::Continue);
+            let names: Vec<_> = model.list.objects.iter().map(|object| object.name().to_owned()).collect();
+            (model.stale_at != before, names.join(" "), model.selected)
+        };
+        let shown = |is_read: bool, names: &str, selected: usize| (is_read, names.to_owned(), selected);
+        assert_eq!(press(KeyCode::Enter), shown(true, "a b c", 0));
+        for (code, selected) in
+            [(KeyCode::Down, 1), (KeyCode::End, 2), (KeyCode::Up, 1), (KeyCode::PageUp, 0)]
+        {
+            assert_eq!(press(code), shown(false, "a b c", selected), "{code:?}");
+        }
+        for code in [KeyCode::Char('?'), KeyCode::Char('x'), KeyCode::Char(' ')] {
+            assert_eq!(press(code), shown(false, "a b c", 0), "{code:?}");
+        }
+        assert_eq!(press(KeyCode::Char('r')), shown(true, "c b a", 0));
+        assert_eq!(press(KeyCode::Char('s')), shown(true, "c b a", 0));
+        assert_eq!(press(KeyCode::Char('/')), shown(false, "c b a", 0));
+        assert_eq!(press(KeyCode::Char('b')), shown(true, "b", 0));
+        assert_eq!(press(KeyCode::Enter), shown(false, "b", 0));
+        assert_eq!(press(KeyCode::Enter), shown(true, "b", 0), "the object is opened");
+        assert_eq!(press(KeyCode::Esc), shown(true, "c b a", 1), "the list of all objects");
     }
 }

@@ -20,6 +20,9 @@ pub(crate) struct WatchArguments {
     /// Watch the objects of these manifests: `get --watch -f FILE`.
     #[arg(skip)]
     pub(crate) filename: Vec<PathBuf>,
+    /// Fail if a named object does not exist: `get --watch` without `--ignore-not-found`.
+    #[arg(skip)]
+    pub(crate) requires_named: bool,
     /// Print only changes from now on, not the existing objects.
     #[arg(long)]
     pub(crate) events_only: bool,
@@ -78,6 +81,7 @@ impl WatchArguments {
         Self {
             wanted,
             filename: Vec::new(),
+            requires_named: false,
             events_only: false,
             types: Vec::new(),
             field: Vec::new(),

@@ -71,6 +71,11 @@ async fn watch(arguments: &WatchArguments, screen: &mut Screen) -> Result<(), Fa
     let mut selected = catalogue.select(&arguments.wanted, VERBS)?;
     selected.extend(catalogue.select_from_files(&arguments.filename).await?);
     arguments.check_masked_fields(&filters, &selected)?;
+    if arguments.requires_named {
+        for selected in &selected {
+            check_exists(&cluster, arguments, selected).await?;
+        }
+    }
     let (sender, errors) = mirror::errors();
     let tracker = arguments.condition.clone().map(|condition| Tracker::new(condition, selected.len()));
     let mut watching = Watching {
@@ -393,6 +398,30 @@ impl Watching<'_> {
         }
         Ok(())
     }
+}
+
+/// Fails if a named object does not exist, as `kubectl get --watch` does. The watch reports any other error.
+async fn check_exists(
+    cluster: &Cluster,
+    arguments: &WatchArguments,
+    selected: &Selected,
+) -> Result<(), Failure> {
+    let Some(name) = selected.name.as_deref() else { return Ok(()) };
+    let mut missing = None;
+    for namespace in arguments.select.namespaces_of(cluster, selected) {
+        if selected.kind.namespaced && namespace.is_none() {
+            // With -A, an object in any namespace can appear.
+            return Ok(());
+        }
+        let path = selected.kind.path(namespace, Some(name))?;
+        let asked = format!("reading {}", arguments.select.describe(cluster, selected));
+        let object = request::get_bytes(cluster, &path, "application/json").await;
+        match object.map_err(|error| error.when(&asked)) {
+            Err(failure @ Failure::NotFound(_)) => missing = missing.or(Some(failure)),
+            Ok(_) | Err(_) => return Ok(()),
+        }
+    }
+    missing.map_or(Ok(()), Err)
 }
 
 /// The changed fields in one line.
