@@ -604,6 +604,29 @@ test("a list that is cut off says which of its rows are visible", async (t) => {
   assert.equal(await range.isVisible(), false);
 });
 
+test("the last row of a list that is higher than an element can be is at its end", async (t) => {
+  const page = await visit(t);
+  const shown = await page.evaluate(async () => {
+    const { Rows } = await import("/assets/rows.js");
+    const render = (row, index) => (row.element.textContent = String(index));
+    const rows = new Rows({ label: "many", share: 0.5, heightMax: 400, rowHeight: 34, create: () => [], render });
+    document.body.append(rows.element);
+    rows.setCount(1_000_000);
+    const frame = () => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
+    await frame();
+    rows.element.scrollTop = 1e9;
+    await frame();
+    const within = rows.element.getBoundingClientRect();
+    const visible = rows.pool.filter(({ element }) => {
+      const { top, bottom } = element.getBoundingClientRect();
+      return top >= within.top - 1 && bottom <= within.bottom + 1;
+    });
+    return visible.map(({ index }) => index);
+  });
+  assert.equal(shown.at(-1), 999_999, shown.join(" "));
+  assert.ok(shown.length > 5, shown.join(" "));
+});
+
 test("a late response to earlier filters does not replace later rows", async (t) => {
   for (const name of ["late-and-slow", "late-and-fast"]) await plantPod(name);
   const page = await visit(t, "#/objects/pods");

@@ -65,8 +65,11 @@ export class Rows {
     this.draw();
   }
 
+  /// Pixels of rows per pixel of scrolling. The last row is at the end.
   ratio() {
-    return Math.max(1, (this.count * this.rowHeight) / HEIGHT_MAX);
+    const height = this.count * this.rowHeight;
+    const visible = this.element.clientHeight - this.headHeight();
+    return height > HEIGHT_MAX ? (height - visible) / (HEIGHT_MAX - visible) : 1;
   }
 
   headHeight() {
@@ -85,7 +88,7 @@ export class Rows {
   paint() {
     this.fit();
     const ratio = this.ratio();
-    this.space.style.height = `${Math.max((this.count * this.rowHeight) / ratio, 1)}px`;
+    this.space.style.height = `${Math.min(Math.max(this.count * this.rowHeight, 1), HEIGHT_MAX)}px`;
     const visible = Math.ceil((this.element.clientHeight - this.headHeight()) / this.rowHeight);
     const position = this.element.scrollTop * ratio;
     const first = Math.max(0, Math.floor(position / this.rowHeight) - SPARE);
@@ -150,10 +153,12 @@ export class Rows {
 
   /// Makes a row the active one, and shows it.
   move(index) {
-    const top = (index * this.rowHeight) / this.ratio();
-    const height = this.element.clientHeight - this.headHeight();
-    if (top < this.element.scrollTop) this.element.scrollTop = top;
-    else if (top + this.rowHeight > this.element.scrollTop + height) this.element.scrollTop = top + this.rowHeight - height;
+    const ratio = this.ratio();
+    const position = this.element.scrollTop * ratio;
+    const top = index * this.rowHeight;
+    const bottom = top + this.rowHeight - (this.element.clientHeight - this.headHeight());
+    if (top < position) this.element.scrollTop = top / ratio;
+    else if (bottom > position) this.element.scrollTop = bottom / ratio;
     this.selected = index;
     this.draw();
     this.onMove?.(index);
