@@ -169,7 +169,7 @@ impl<D: Send + Sync + 'static> Job<D> {
         }
         taken.started = true;
         let settled = self.reconcile_key(tools, &taken.work, scope).await;
-        taken.is_leaving &= settled == Settled::Retried;
+        taken.is_leaving &= settled != Settled::Finished;
         Some(settled)
     }
 
