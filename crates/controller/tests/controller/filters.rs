@@ -216,6 +216,20 @@ async fn c1_a_key_that_left_its_class_is_requeued_on_request() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_predicate_of_deletions_applies_to_objects_that_leave_their_class() {
+    let world = World::new();
+    world.maps.put(of_class("a", "ours"));
+    let (maps, pods) = (world.map_informer(), world.pod_informer());
+    let trigger = Trigger::on(&maps).only(Filter::labels("class=ours")).when(Predicate::deleted(|_| false));
+    let (_running, log) = noting(Controller::builder("t", trigger).owns(&pods));
+    assert_eq!(log.next(1).await, ["web/a"]);
+    world.maps.put(of_class("a", "other"));
+    assert!(reconciled(&log).await.is_empty(), "it counts as deleted");
+    world.pods.put(owned("child", &["a"]));
+    assert!(reconciled(&log).await.is_empty(), "it is of another class");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_invalid_filter_fails_the_build() {
     let server = Server::builder().without_socket().seed(1).start().await.unwrap();
     let maps = Informer::<ConfigMap>::builder(server.client().unwrap());
