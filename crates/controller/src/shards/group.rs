@@ -13,6 +13,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube_client::Client;
 use kube_informer::building_blocks::ReflectorConfig;
 use kube_informer::{Event, HandlerHandle, Informer, Key, SyncError};
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -45,6 +46,8 @@ pub(super) struct Group {
     needed: Option<(String, String)>,
     /// Leases that should exist: since when they are missing.
     missing: BTreeMap<String, Instant>,
+    /// Leases that were created since the last [`view`](Self::view), and may have been deleted again.
+    created: Arc<Mutex<BTreeSet<String>>>,
 }
 
 /// The leases at one moment.
@@ -126,8 +129,12 @@ impl Group {
             .labels(format!("{GROUP_LABEL}={name}"))
             .start()?;
         let changed = Arc::new(Notify::new());
-        let notified = changed.clone();
-        let listening = informer.add_handler(move |_: Event<Lease>| {
+        let created = Arc::<Mutex<BTreeSet<String>>>::default();
+        let (notified, noted) = (changed.clone(), created.clone());
+        let listening = informer.add_handler(move |event: Event<Lease>| {
+            if let Event::Added { object, .. } = event {
+                noted.lock().insert(object.name().to_owned());
+            }
             notified.notify_one();
             ready(())
         })?;
@@ -143,6 +150,7 @@ impl Group {
             seats: BTreeMap::new(),
             needed: None,
             missing: BTreeMap::new(),
+            created,
         })
     }
 
@@ -208,6 +216,13 @@ impl Group {
             view.tables.insert(*number, read.clone());
             view.unusable.remove(number);
         }
+        // A lease that exists, or was created since the last view, was not missing all the time. Its owners may still be working.
+        let created = std::mem::take(&mut *self.created.lock());
+        let written: BTreeSet<String> = self.written.keys().map(|number| self.table_name(*number)).collect();
+        let Self { missing, known, .. } = self;
+        missing.retain(|name, _| {
+            !known.contains_key(name) && !written.contains(name) && !created.contains(name)
+        });
         view
     }
 
@@ -276,6 +291,7 @@ impl Group {
         self.missing.entry(name).or_insert_with(Instant::now).elapsed() >= time
     }
 
+    /// A lease exists, whether the cache shows it or not.
     pub(super) fn is_present(&mut self, name: &str) {
         self.missing.remove(name);
     }
@@ -364,5 +380,44 @@ impl GroupView {
     pub(super) fn members(&self) -> BTreeMap<u32, (u32, bool)> {
         let stays = |seat: &SeatView| !holder(&seat.lease).is_empty() && !seat.is_expired && !seat.is_leaving;
         self.seats.iter().map(|(number, seat)| (*number, (seat.weight, stays(seat)))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use embedded_apiserver::Server;
+    use kube_client::Api;
+    use kube_client::api::{DeleteParams, PostParams};
+    use tokio::time::sleep;
+
+    use super::super::table::group_lease;
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn c11_a_lease_that_existed_meanwhile_counts_as_missing_again() {
+        for is_viewed in [true, false] {
+            let server = Server::builder().without_socket().seed(1).start().await.unwrap();
+            let client = server.client().unwrap();
+            let (second, lasts) = (Duration::from_secs(1), Duration::from_secs(15));
+            let division = Division { of: 64, by_namespace: false };
+            let mut group =
+                Group::watch(client.clone(), "default", "web", division, Some(1), 2 * second).unwrap();
+            group.synced().await.unwrap();
+            let name = group.table_name(0);
+            assert!(!group.is_missing_for(name.clone(), lasts));
+            sleep(lasts).await;
+            let leases = Api::<Lease>::default_namespaced(client);
+            leases.create(&PostParams::default(), &group_lease("web", name.clone())).await.unwrap();
+            if is_viewed {
+                sleep(second).await;
+                assert!(group.view().has_table(0));
+            }
+            leases.delete(&name, &DeleteParams::default()).await.unwrap();
+            sleep(second).await;
+            assert!(!group.view().has_table(0));
+            assert!(!group.is_missing_for(name.clone(), lasts), "viewed: {is_viewed}");
+            sleep(lasts).await;
+            assert!(group.is_missing_for(name, lasts));
+        }
     }
 }

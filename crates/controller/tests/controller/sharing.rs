@@ -1123,6 +1123,37 @@ async fn c11_a_group_whose_leases_are_deleted_has_no_two_owners() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn c11_records_that_are_deleted_twice_have_no_two_owners() {
+    let rig = Rig::start(20).await;
+    let (one, two) = (Replica::start(&rig, "one", 1), Replica::start(&rig, "two", 2));
+    rig.balanced(&[&one, &two]).await;
+    let three = Replica::start(&rig, "three", 3);
+    rig.balanced(&[&one, &two, &three]).await;
+    let seat = format!("web-seat-{}", three.lease.status().seat.unwrap());
+    let seat = Match::verb(Verb::Update).resource("leases").name(&*seat).user_agent("one");
+    let freed = rig.server.faults().arm(Fault::new(FaultAction::Hang).on(seat));
+    three.crash().await;
+    sleep(SECOND).await;
+    let leases = Api::<Lease>::default_namespaced(rig.client("test"));
+    leases.delete("web-slots-0", &DeleteParams::default()).await.unwrap();
+    // The first replica frees the seat, and gets no answer. The second creates the records meanwhile, and takes slots.
+    let began = Instant::now();
+    while two.lease.status().lost == 0 || two.owned().is_empty() {
+        assert!(began.elapsed() < 2 * LEASE, "{:?}", two.lease.status());
+        sleep(SECOND / 20).await;
+    }
+    assert_eq!((rig.server.faults().fired(freed), one.owned().len()), (Some(1), 0), "{:?}", began.elapsed());
+    rig.cut_off("two", FaultAction::Hang);
+    rig.server.disconnect_all();
+    leases.delete("web-slots-0", &DeleteParams::default()).await.unwrap();
+    // It should get slots on which the second still works.
+    let four = Replica::start(&rig, "four", 4);
+    apart(&[&one, &two, &four], 40 * SECOND).await;
+    rig.balanced(&[&one, &four]).await;
+    rig.observer.check();
+}
+
+#[tokio::test(start_paused = true)]
 async fn c11_owners_catch_up_after_all_leases_were_deleted() {
     let rig = Rig::start(40).await;
     let start = |name, seed| {
