@@ -150,6 +150,7 @@ impl<'a> Steering<'a> {
             FuturesUnordered::new();
         let mut writes: Option<BoxFuture<'static, Vec<EndedWrite>>> = None;
         let (mut gives_up, mut retry_at, mut leave_by) = (None, Instant::now(), None);
+        self.group.identify(&me.identity);
         loop {
             if stop.is_stopping() {
                 me.leaving.cancel();
@@ -199,6 +200,8 @@ impl<'a> Steering<'a> {
                 }
                 () = self.slots.changed() => {}
                 () = self.group.changed() => {}
+                // The cache may have shown the renewal before.
+                () = me.renewals.was_answered() => {}
                 () = sleep_until(wake) => {
                     self.slots.cut_overdue();
                 }
