@@ -30,27 +30,31 @@ pub(super) struct Feed {
 
 impl Feed {
     /// Runs until dropped.
-    pub(super) async fn run(mut self) {
-        let mut wanted = select_all(self.streams);
+    pub(super) async fn run(self) {
+        let Self { intake, keys, streams, mut added } = self;
+        let mut wanted = select_all(streams);
         let mut warming = FuturesUnordered::new();
+        // The key of a stream that waits while the queue is full. Nothing else waits with it.
+        let mut waiting = FuturesUnordered::new();
         loop {
             // A stream may always be ready: yield to other tasks on the thread.
             tokio::task::coop::consume_budget().await;
             tokio::select! {
                 biased;
-                released = self.intake.writes.expired() => {
+                released = intake.writes.expired() => {
                     for (key, priority) in released {
-                        self.intake.add(key, priority);
+                        intake.add(key, priority);
                     }
                 }
-                Some(member) = self.added.recv() => warming.push(async move { member.warm().await }),
+                Some(member) = added.recv() => warming.push(async move { member.warm().await }),
                 Some(()) = warming.next(), if !warming.is_empty() => {}
-                Some(wanted) = wanted.next(), if !wanted.is_empty() => match wanted {
-                    Wanted::One(key) => self.intake.add_when_there_is_capacity(key, 0).await,
+                Some(()) = waiting.next(), if !waiting.is_empty() => {}
+                Some(wanted) = wanted.next(), if waiting.is_empty() && !wanted.is_empty() => match wanted {
+                    Wanted::One(key) => waiting.push(intake.add_when_there_is_capacity(key, 0)),
                     Wanted::All => {
-                        for key in (self.keys)() {
+                        for key in keys() {
                             // Bounded by the number of objects.
-                            self.intake.add(key, BACKGROUND);
+                            intake.add(key, BACKGROUND);
                             // With a million keys, yield to other tasks.
                             tokio::task::coop::consume_budget().await;
                         }

@@ -28,7 +28,9 @@ pub(crate) struct Intake {
     pub(crate) slot_keys: Option<SlotKeys>,
     #[cfg(feature = "testing")]
     pub(super) activity: super::activity::Activity,
-    /// Keys whose objects no longer pass the main trigger's filter, and were not reconciled since.
+    /// Keys whose objects no longer pass the main trigger's filter, and were not reconciled since. Each is queued, so a worker takes it
+    /// soon. Exception: if replicas share the work, another one may reconcile it. This one then keeps it until the object is deleted,
+    /// because it may get the key's slot before that.
     leaving: Mutex<HashSet<Key>>,
 }
 
@@ -70,6 +72,11 @@ impl Intake {
     /// reconcile begins: the record is removed.
     pub(crate) fn take_leaving(&self, key: &Key) -> bool {
         self.leaving.lock().remove(key)
+    }
+
+    #[cfg(test)]
+    pub(super) fn leaving(&self) -> usize {
+        self.leaving.lock().len()
     }
 
     /// Queues a key.

@@ -384,12 +384,12 @@ impl<K: Send + Sync + 'static> EventHandler<K> for Listener<K> {
         if let (true, Event::Deleted { last, .. }, Some(slot_keys)) =
             (self.is_main, &event, &self.intake.slot_keys)
         {
-            slot_keys.object_left(
-                in_cluster(self.cluster.as_deref(), last.key()),
-                last.namespace(),
-                last.uid(),
-            );
+            let key = in_cluster(self.cluster.as_deref(), last.key());
+            // No worker takes the record if the key is another replica's.
+            self.intake.take_leaving(&key);
+            slot_keys.object_left(key, last.namespace(), last.uid());
         }
+        let is_update = matches!(event, Event::Updated { .. });
         let Some(event) = self.narrow(event) else { return };
         let Some(origin) = event.origin() else { return };
         let filter_panic = self.filter_panic.lock().take();
@@ -398,8 +398,13 @@ impl<K: Send + Sync + 'static> EventHandler<K> for Listener<K> {
             Ok(true) => self.map_event(&event).err(),
             Err(panic) => Some(self.map_event(&event).err().unwrap_or(panic)),
         };
+        // The object exists, but no longer passes the filter: its key is reconciled once more.
+        let is_leaving = self.is_main && is_update && matches!(event, Event::Deleted { .. });
         for key in self.keys.drain(..) {
             let key = in_cluster(self.cluster.as_deref(), key);
+            if is_leaving {
+                self.intake.leaves(key.clone());
+            }
             self.intake.add(key, priority_of(origin));
         }
         if let Some(panic) = filter_panic.or(panic) {
@@ -433,14 +438,10 @@ impl<K: Send + Sync + 'static> Listener<K> {
 
     /// Converts the event to one of the filtered objects; `None` if its object does not pass and did not pass before.
     fn narrow(&mut self, event: Event<K>) -> Option<Event<K>> {
-        let Some(filtered) = &mut self.filtered else { return Some(event) };
-        let is_update = matches!(event, Event::Updated { .. });
-        let event = filtered.filter(event)?;
-        if let (true, true, Event::Deleted { last, .. }) = (is_update, self.is_main, &event) {
-            // The object exists, but no longer passes: its key is reconciled once more.
-            self.intake.leaves(in_cluster(self.cluster.as_deref(), last.key()));
+        match &mut self.filtered {
+            Some(filtered) => filtered.filter(event),
+            None => Some(event),
         }
-        Some(event)
     }
 
     fn passes(&self, event: &Event<K>) -> Result<bool, Panic> {
@@ -507,5 +508,47 @@ impl Listening {
 impl Drop for Listening {
     fn drop(&mut self) {
         self.remove();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use embedded_apiserver::Server;
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube_informer::testing::ScriptedSource;
+    use kube_workqueue::WorkQueue;
+    use serde_json::json;
+
+    use super::super::slot_keys::SlotKeys;
+    use super::super::writes::Writes;
+    use super::*;
+    use crate::ShardedLease;
+
+    #[tokio::test(start_paused = true)]
+    async fn deleted_objects_of_other_replicas_are_forgotten() {
+        let server = Server::builder().without_socket().start().await.unwrap();
+        let lease = ShardedLease::new(server.client().unwrap(), "default", "web");
+        let slot_keys = SlotKeys::new(lease.local_slots().clone());
+        let writes = Writes::new(Duration::from_secs(30));
+        let intake = Arc::new(Intake::new(WorkQueue::new(), 10, writes, Some(slot_keys)));
+        let source = ScriptedSource::new("v1", "ConfigMap");
+        let put = |class: &str| {
+            source.put(json!({"metadata": {"namespace": "web", "name": "a", "labels": {"class": class}}}));
+        };
+        // The informer has no shard, so it shows the objects of all replicas.
+        let maps = Informer::<ConfigMap>::from_source(Arc::new(source.clone())).start().unwrap();
+        let trigger = Trigger::on(&maps).only(Filter::labels("class=ours"));
+        let _listening = trigger.listen(0, None, true, itself(), &intake).unwrap();
+        let settled = || tokio::time::sleep(Duration::from_millis(1));
+        put("ours");
+        settled().await;
+        put("other");
+        settled().await;
+        assert_eq!(intake.leaving(), 1, "this replica may get its slot");
+        source.delete("web/a");
+        settled().await;
+        assert_eq!(intake.leaving(), 0);
     }
 }

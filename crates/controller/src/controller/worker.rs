@@ -132,13 +132,7 @@ impl<D: Send + Sync + 'static> Job<D> {
         let key = (*taken.work).clone();
         let admitted = match slot_keys.admit(tools, &key) {
             Ok(admitted) => admitted,
-            Err(NotAdmitted::Later) => {
-                let again = AddOptions::new().priority(taken.work.priority()).after(SLOT_PAUSE);
-                // Rejected only after shutdown.
-                let _ = self.intake.queue.add_with(key, again);
-                return;
-            }
-            Err(NotAdmitted::Elsewhere) => return self.done(&key),
+            Err(why) => return self.turn_away(&taken.work, why),
         };
         let slot = admitted.permit.slot_term();
         let scope = Scope { term: Some(slot.term()), slot: Some(slot), ..scope };
@@ -156,6 +150,18 @@ impl<D: Send + Sync + 'static> Job<D> {
         }
     }
 
+    /// Drops a key of another replica's slot. Queues the key again if its slot is kept, and must not be worked on now.
+    fn turn_away(&self, work: &Work<Key>, why: NotAdmitted) {
+        match why {
+            NotAdmitted::Later => {
+                let again = AddOptions::new().priority(work.priority()).after(SLOT_PAUSE);
+                // Rejected only after shutdown.
+                let _ = self.intake.queue.add_with((**work).clone(), again);
+            }
+            NotAdmitted::Elsewhere => self.done(work),
+        }
+    }
+
     /// Reconciles a key, unless it must wait or is not the controller's. Returns what happens to it then.
     async fn work_on(
         &self,
@@ -163,13 +169,20 @@ impl<D: Send + Sync + 'static> Job<D> {
         taken: &mut Taken<'_, D>,
         scope: &Scope<'_>,
     ) -> Option<Settled> {
-        // A live read can outlast a stop.
-        if !self.is_ready(tools, &taken.work).await || scope.stop.is_stopping() || !taken.is_admitted(tools) {
+        // A live read can outlast a stop, and the key's slot.
+        if !self.is_ready(tools, &taken.work).await || scope.stop.is_stopping() {
+            return None;
+        }
+        if let Some(Err(why)) = scope.slot.map(SlotTerm::may_begin) {
+            self.turn_away(&taken.work, why);
+            return None;
+        }
+        if !taken.is_admitted(tools) {
             return None;
         }
         taken.started = true;
         let settled = self.reconcile_key(tools, &taken.work, scope).await;
-        taken.is_leaving &= settled == Settled::Retried;
+        taken.is_leaving &= settled != Settled::Finished;
         Some(settled)
     }
 

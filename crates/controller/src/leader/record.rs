@@ -91,10 +91,15 @@ fn remedy(code: u16) -> &'static str {
 impl Observed {
     /// Records a lease that was just read.
     pub(crate) fn observe(&mut self, lease: Lease) {
+        self.observe_at(lease, Instant::now());
+    }
+
+    /// Records a lease that was read at this time.
+    pub(crate) fn observe_at(&mut self, lease: Lease, read: Instant) {
         let unchanged = |known: &Lease| known.spec == lease.spec && known.metadata.uid == lease.metadata.uid;
         let since = match &self.seen {
             Some((known, since)) if unchanged(known) => *since,
-            _ => Instant::now(),
+            _ => read,
         };
         self.seen = Some((lease, since));
     }

@@ -13,6 +13,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube_client::Client;
 use kube_informer::building_blocks::ReflectorConfig;
 use kube_informer::{Event, HandlerHandle, Informer, Key, SyncError};
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -45,6 +46,18 @@ pub(super) struct Group {
     needed: Option<(String, String)>,
     /// Leases that should exist: since when they are missing.
     missing: BTreeMap<String, Instant>,
+    received: Arc<Mutex<Received>>,
+}
+
+/// What the listener has received since the last [`Group::view`].
+#[derive(Debug, Default)]
+struct Received {
+    /// Leases that were created, and may have been deleted again.
+    created: BTreeSet<String>,
+    /// Seats that other replicas have renewed: the resourceVersion, and when it arrived.
+    renewed: BTreeMap<String, (String, Instant)>,
+    /// This replica. Its own renewals count only after everything before them was considered.
+    identity: Option<String>,
 }
 
 /// The leases at one moment.
@@ -126,9 +139,12 @@ impl Group {
             .labels(format!("{GROUP_LABEL}={name}"))
             .start()?;
         let changed = Arc::new(Notify::new());
-        let notified = changed.clone();
-        let listening = informer.add_handler(move |_: Event<Lease>| {
-            notified.notify_one();
+        let received = Arc::<Mutex<Received>>::default();
+        let (notified, noted, seats) = (changed.clone(), received.clone(), format!("{name}-seat-"));
+        let listening = informer.add_handler(move |event: Event<Lease>| {
+            if noted.lock().note(&event, &seats) {
+                notified.notify_one();
+            }
             ready(())
         })?;
         Ok(Self {
@@ -143,11 +159,17 @@ impl Group {
             seats: BTreeMap::new(),
             needed: None,
             missing: BTreeMap::new(),
+            received,
         })
     }
 
     pub(super) async fn synced(&self) -> Result<(), SyncError> {
         self.informer.synced().await
+    }
+
+    /// Sets this replica's identity. From then on, renewals of other replicas do not count as [changes](Self::changed).
+    pub(super) fn identify(&self, identity: &str) {
+        self.received.lock().identity = Some(identity.to_owned());
     }
 
     /// Waits until a lease has changed.
@@ -187,12 +209,18 @@ impl Group {
     /// The current state. Times of expiry are counted from when this first returned a record.
     pub(super) fn view(&mut self) -> GroupView {
         self.read();
+        let (created, renewed) = {
+            let mut received = self.received.lock();
+            (std::mem::take(&mut received.created), std::mem::take(&mut received.renewed))
+        };
         let mut view = GroupView::default();
-        for known in self.known.values() {
+        for (name, known) in &self.known {
             match &known.content {
                 LeaseContent::Seat(seat, lease) => {
                     let observed = self.seats.entry(*seat).or_default();
-                    view.seats.insert(*seat, SeatView::of(lease, observed));
+                    let renewed = renewed.get(name).filter(|(version, _)| *version == known.version);
+                    let arrived = renewed.map_or_else(Instant::now, |(_, arrived)| *arrived);
+                    view.seats.insert(*seat, SeatView::of(lease, observed, arrived));
                 }
                 LeaseContent::Table(number, Ok(read)) => {
                     view.tables.insert(*number, read.clone());
@@ -208,6 +236,12 @@ impl Group {
             view.tables.insert(*number, read.clone());
             view.unusable.remove(number);
         }
+        // A lease that exists, or was created since the last view, was not missing all the time. Its owners may still be working.
+        let written: BTreeSet<String> = self.written.keys().map(|number| self.table_name(*number)).collect();
+        let Self { missing, known, .. } = self;
+        missing.retain(|name, _| {
+            !known.contains_key(name) && !written.contains(name) && !created.contains(name)
+        });
         view
     }
 
@@ -276,6 +310,7 @@ impl Group {
         self.missing.entry(name).or_insert_with(Instant::now).elapsed() >= time
     }
 
+    /// A lease exists, whether the cache shows it or not.
     pub(super) fn is_present(&mut self, name: &str) {
         self.missing.remove(name);
     }
@@ -288,13 +323,50 @@ impl Group {
     }
 }
 
+// === impl Received ===
+
+impl Received {
+    /// Records an event. Returns whether the group must be looked at now. A renewal by another replica only delays the expiry of its
+    /// seat, which is checked every retry period.
+    fn note(&mut self, event: &Event<Lease>, seats: &str) -> bool {
+        match event {
+            Event::Added { object, .. } => {
+                self.created.insert(object.name().to_owned());
+            }
+            Event::Updated { old, new, .. } if new.name().starts_with(seats) => {
+                let (Ok(before), Ok(after)) = (old.decode(), new.decode()) else { return true };
+                let is_other = self.identity.as_deref().is_some_and(|identity| identity != holder(&after));
+                if is_other && without_renewal(&before) == without_renewal(&after) {
+                    let arrived = (new.resource_version().to_owned(), Instant::now());
+                    self.renewed.insert(new.name().to_owned(), arrived);
+                    return false;
+                }
+            }
+            _ => {}
+        }
+        true
+    }
+}
+
+/// A lease without what each renewal changes.
+fn without_renewal(lease: &Lease) -> Lease {
+    let mut lease = lease.clone();
+    lease.metadata.resource_version = None;
+    lease.metadata.managed_fields = None;
+    if let Some(spec) = &mut lease.spec {
+        spec.renew_time = None;
+    }
+    lease
+}
+
 // === impl SeatView ===
 
 impl SeatView {
-    fn of(lease: &Arc<Lease>, observed: &mut Observed) -> Self {
+    /// `arrived` is when the lease was received, if it has changed.
+    fn of(lease: &Arc<Lease>, observed: &mut Observed, arrived: Instant) -> Self {
         let version = |lease: &Lease| lease.metadata.resource_version.clone();
         if observed.lease().map(version) != Some(version(lease)) {
-            observed.observe(Lease::clone(lease));
+            observed.observe_at(Lease::clone(lease), arrived);
         }
         let annotation = |name: &str| lease.metadata.annotations.as_ref().and_then(|all| all.get(name));
         Self {
@@ -364,5 +436,93 @@ impl GroupView {
     pub(super) fn members(&self) -> BTreeMap<u32, (u32, bool)> {
         let stays = |seat: &SeatView| !holder(&seat.lease).is_empty() && !seat.is_expired && !seat.is_leaving;
         self.seats.iter().map(|(number, seat)| (*number, (seat.weight, stays(seat)))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use embedded_apiserver::Server;
+    use kube_client::Api;
+    use kube_client::api::{DeleteParams, PostParams};
+    use tokio::time::{sleep, timeout};
+
+    use super::super::table::group_lease;
+    use super::*;
+    use crate::leader::record;
+
+    #[tokio::test(start_paused = true)]
+    async fn c11_a_lease_that_existed_meanwhile_counts_as_missing_again() {
+        for is_viewed in [true, false] {
+            let server = Server::builder().without_socket().seed(1).start().await.unwrap();
+            let client = server.client().unwrap();
+            let (second, lasts) = (Duration::from_secs(1), Duration::from_secs(15));
+            let division = Division { of: 64, by_namespace: false };
+            let mut group =
+                Group::watch(client.clone(), "default", "web", division, Some(1), 2 * second).unwrap();
+            group.synced().await.unwrap();
+            let name = group.table_name(0);
+            assert!(!group.is_missing_for(name.clone(), lasts));
+            sleep(lasts).await;
+            let leases = Api::<Lease>::default_namespaced(client);
+            leases.create(&PostParams::default(), &group_lease("web", name.clone())).await.unwrap();
+            if is_viewed {
+                sleep(second).await;
+                assert!(group.view().has_table(0));
+            }
+            leases.delete(&name, &DeleteParams::default()).await.unwrap();
+            sleep(second).await;
+            assert!(!group.view().has_table(0));
+            assert!(!group.is_missing_for(name.clone(), lasts), "viewed: {is_viewed}");
+            sleep(lasts).await;
+            assert!(group.is_missing_for(name, lasts));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn renewals_of_others_are_no_changes_and_count_from_their_arrival() {
+        let server = Server::builder().without_socket().seed(1).start().await.unwrap();
+        let client = server.client().unwrap();
+        let (second, lasts) = (Duration::from_secs(1), Duration::from_secs(15));
+        let division = Division { of: 64, by_namespace: false };
+        let mut group =
+            Group::watch(client.clone(), "default", "web", division, Some(1), 2 * second).unwrap();
+        group.synced().await.unwrap();
+        group.identify("me");
+        let leases = &Api::<Lease>::default_namespaced(client);
+        let put = async |lease: &Lease| {
+            let name = lease.metadata.name.as_deref().unwrap();
+            match lease.metadata.uid {
+                Some(_) => leases.replace(name, &PostParams::default(), lease).await.unwrap(),
+                None => leases.create(&PostParams::default(), lease).await.unwrap(),
+            }
+        };
+        let seat = |name: &str, holder: &str| Lease {
+            spec: record::new(name, holder, lasts, SystemTime::now()).spec,
+            ..group_lease("web", name.to_owned())
+        };
+        let renewed = |lease: &Lease| record::renewed(lease, lasts, SystemTime::now());
+        let has_changed = async |group: &Group| timeout(second / 10, group.changed()).await.is_ok();
+
+        let mine = put(&seat("web-seat-0", "me")).await;
+        let other = put(&seat("web-seat-1", "other")).await;
+        while has_changed(&group).await {}
+        assert_eq!(group.view().members().len(), 2);
+        sleep(5 * second).await;
+        let mut other = put(&renewed(&other)).await;
+        assert!(!has_changed(&group).await, "another replica's renewal");
+        sleep(14 * second).await;
+        assert!(!group.view().seats[&1].is_expired);
+        sleep(second).await;
+        assert!(group.view().seats[&1].is_expired, "counted from the view");
+
+        put(&renewed(&mine)).await;
+        assert!(has_changed(&group).await, "the replica's own renewal");
+        let annotations = other.metadata.annotations.get_or_insert_default();
+        annotations.insert(LEAVING_ANNOTATION.to_owned(), "true".to_owned());
+        put(&renewed(&other)).await;
+        assert!(has_changed(&group).await, "it leaves");
+        assert!(!group.view().seats[&1].is_expired && !group.view().members()[&1].1);
     }
 }

@@ -13,6 +13,7 @@ use std::time::{Duration, SystemTime};
 use k8s_openapi::api::coordination::v1::Lease;
 use parking_lot::Mutex;
 use tokio::pin;
+use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
 
@@ -54,6 +55,7 @@ pub(super) struct Seat {
 #[derive(Clone, Debug)]
 pub(super) struct Renewals {
     state: Arc<Mutex<RenewalState>>,
+    answered: Arc<Notify>,
     /// How long the terms of all slots are valid.
     pub(super) validity: Validity,
     timing: LeaseTiming,
@@ -269,7 +271,7 @@ impl Renewals {
     fn new(sent: Instant, timing: LeaseTiming) -> Self {
         let state = RenewalState { unseen: VecDeque::new(), counted: sent };
         let validity = Validity::new((sent + timing.cut_off()).into());
-        Self { state: Arc::new(Mutex::new(state)), validity, timing }
+        Self { state: Arc::new(Mutex::new(state)), answered: Arc::default(), validity, timing }
     }
 
     /// When the newest renewal that counts was sent.
@@ -280,6 +282,12 @@ impl Renewals {
     /// A renewal succeeded.
     fn answered(&self, version: String, sent: Instant) {
         self.state.lock().unseen.push_back((version, sent));
+        self.answered.notify_one();
+    }
+
+    /// Waits until a renewal has succeeded.
+    pub(super) async fn was_answered(&self) {
+        self.answered.notified().await;
     }
 
     /// Takes the renewals that the cache has. Returns when the newest of them was sent.

@@ -137,12 +137,7 @@ impl Slots {
     pub(crate) fn admit(self: &Arc<Self>, slot: u32) -> Result<SlotPermit, NotAdmitted> {
         let mut states = self.states.lock();
         let Some(Some(state)) = states.get_mut(slot as usize) else { return Err(NotAdmitted::Elsewhere) };
-        if state.phase != SlotPhase::Working {
-            return Err(NotAdmitted::Elsewhere);
-        }
-        if !state.term.is_current() {
-            return Err(NotAdmitted::Later);
-        }
+        state.admits()?;
         state.running += 1;
         let (term, cut) = (state.term.clone(), state.cut.clone());
         Ok(SlotPermit(SlotTerm { slots: self.clone(), slot, term, cut }))
@@ -330,9 +325,27 @@ impl Slots {
     }
 }
 
+// === impl LocalSlot ===
+
+impl LocalSlot {
+    /// Whether a reconcile may begin.
+    fn admits(&self) -> Result<(), NotAdmitted> {
+        match self.phase {
+            SlotPhase::Working if self.term.is_current() => Ok(()),
+            SlotPhase::Working => Err(NotAdmitted::Later),
+            _ => Err(NotAdmitted::Elsewhere),
+        }
+    }
+}
+
 // === impl SlotTerm ===
 
 impl SlotTerm {
+    /// Whether a reconcile may begin. The slot can be lost, or begin to be released, after its key was admitted.
+    pub(crate) fn may_begin(&self) -> Result<(), NotAdmitted> {
+        self.with(|state| state.admits()).unwrap_or(Err(NotAdmitted::Elsewhere))
+    }
+
     /// Permits further work of a reconcile that runs; `None` if the slot is released or lost.
     pub(crate) fn permit(&self) -> Option<SlotPermit> {
         let permitted = self.with(|state| {
@@ -494,11 +507,14 @@ mod tests {
     async fn no_work_begins_after_the_validity_has_passed() {
         let slots = Arc::new(Slots::new(4).unwrap());
         working(&slots, 0, 1);
-        assert!(slots.admit(0).is_ok());
+        let permit = slots.admit(0).unwrap();
+        assert_eq!(permit.slot_term().may_begin(), Ok(()));
         tokio::time::advance(Duration::from_secs(10)).await;
         assert_eq!(slots.admit(0).unwrap_err(), NotAdmitted::Later, "a late renewal may prolong it");
+        assert_eq!(permit.slot_term().may_begin(), Err(NotAdmitted::Later));
         slots.lose(0);
         assert_eq!(slots.admit(0).unwrap_err(), NotAdmitted::Elsewhere);
+        assert_eq!(permit.slot_term().may_begin(), Err(NotAdmitted::Elsewhere));
     }
 
     #[tokio::test(start_paused = true)]

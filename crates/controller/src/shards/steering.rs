@@ -150,6 +150,7 @@ impl<'a> Steering<'a> {
             FuturesUnordered::new();
         let mut writes: Option<BoxFuture<'static, Vec<EndedWrite>>> = None;
         let (mut gives_up, mut retry_at, mut leave_by) = (None, Instant::now(), None);
+        self.group.identify(&me.identity);
         loop {
             if stop.is_stopping() {
                 me.leaving.cancel();
@@ -199,6 +200,8 @@ impl<'a> Steering<'a> {
                 }
                 () = self.slots.changed() => {}
                 () = self.group.changed() => {}
+                // The cache may have shown the renewal before.
+                () = me.renewals.was_answered() => {}
                 () = sleep_until(wake) => {
                     self.slots.cut_overdue();
                 }
@@ -353,9 +356,8 @@ impl<'a> Steering<'a> {
         let mut writes = Vec::new();
         for number in self.group.tables() {
             let name = self.group.table_name(number);
-            if view.has_table(number) {
-                self.group.is_present(&name);
-            } else if self.group.is_missing_for(name.clone(), self.timing.lease_duration) {
+            if !view.has_table(number) && self.group.is_missing_for(name.clone(), self.timing.lease_duration)
+            {
                 let table = SlotTable { division: self.slots.division(), slots: BTreeMap::new() };
                 let lease = table.write_to(&group_lease(&self.name, name.clone()));
                 let leases = self.leases.named(name.clone());
@@ -389,9 +391,9 @@ impl<'a> Steering<'a> {
         self.group.need_seats(&owners);
         for number in owners {
             let name = self.group.seat_name(number);
-            if view.seats.contains_key(&number) {
-                self.group.is_present(&name);
-            } else if self.group.is_missing_for(name.clone(), self.timing.lease_duration) {
+            if !view.seats.contains_key(&number)
+                && self.group.is_missing_for(name.clone(), self.timing.lease_duration)
+            {
                 let (leases, lease) =
                     (self.leases.named(name.clone()), group_lease(&self.name, name.clone()));
                 writes.push((name, async move { leases.create(&lease).await }.boxed()));

@@ -13,7 +13,7 @@ use kube_informer_controller::{Action, BuildError, ClusterTriggers, Context, Con
 use serde_json::json;
 use tokio::time::sleep;
 
-use crate::support::{Log, done, settle};
+use crate::support::{Log, Running, done, settle};
 
 async fn server(maps: &[&str]) -> Server {
     let map = |name: &&str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "default", "name": name}});
@@ -122,6 +122,22 @@ async fn c3_a_cluster_is_reconciled_when_it_is_synced_and_delays_no_other() {
     settle().await;
     assert_eq!(log.take()[0], "east//default/a Some(1)", "it sees the secret");
     manager.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn c3_a_full_queue_does_not_delay_a_new_cluster() {
+    let (here, east) = (server(&["a"]).await, server(&["b"]).await);
+    let maps = Informer::<ConfigMap>::builder(here.client().unwrap()).start().unwrap();
+    let keys = futures::stream::iter((0..10).map(|number| Key::new("default", &format!("s{number}"))));
+    let builder = Controller::builder("t", &maps).queue_capacity(1).reconcile_on(keys);
+    let reconcile = async |_: Context, _: Key| -> Result<Action, Error> { std::future::pending().await };
+    let controller = builder.build((), reconcile).unwrap();
+    let clusters = controller.clusters();
+    let _running = Running::start(controller);
+    sleep(Duration::from_secs(1)).await;
+    clusters.add("east", triggers(&east)).unwrap();
+    sleep(Duration::from_secs(1)).await;
+    assert!(clusters.is_synced("east"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -190,6 +190,46 @@ async fn a_key_that_left_its_class_is_retried_until_it_succeeds() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn c1_a_key_that_left_its_class_is_requeued_on_request() {
+    let world = World::new();
+    world.maps.put(of_class("a", "ours"));
+    let maps = world.map_informer();
+    let log = Log::default();
+    let reconcile = {
+        let (maps, turns) = (maps.lister(), AtomicUsize::new(0));
+        move |context: Context<Log>, key: Key| {
+            let is_ours =
+                maps.get(&key).is_some_and(|map| map.labels().get("class").as_deref() == Some("ours"));
+            let turn = turns.fetch_add(1, Relaxed);
+            context.data().note(format!("{turn} {is_ours}"));
+            // The teardown takes two more turns.
+            let again = Action::RequeueAfter(Duration::from_secs(10));
+            async move { Ok::<_, Error>(if is_ours || turn == 3 { Action::Done } else { again }) }
+        }
+    };
+    let trigger = Trigger::on(&maps).only(Filter::labels("class=ours"));
+    let _running = Running::start(Controller::builder("t", trigger).build(log.clone(), reconcile).unwrap());
+    assert_eq!(log.next(1).await, ["0 true"]);
+    world.maps.put(of_class("a", "other"));
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(log.take(), ["1 false", "2 false", "3 false"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_predicate_of_deletions_applies_to_objects_that_leave_their_class() {
+    let world = World::new();
+    world.maps.put(of_class("a", "ours"));
+    let (maps, pods) = (world.map_informer(), world.pod_informer());
+    let trigger = Trigger::on(&maps).only(Filter::labels("class=ours")).when(Predicate::deleted(|_| false));
+    let (_running, log) = noting(Controller::builder("t", trigger).owns(&pods));
+    assert_eq!(log.next(1).await, ["web/a"]);
+    world.maps.put(of_class("a", "other"));
+    assert!(reconciled(&log).await.is_empty(), "it counts as deleted");
+    world.pods.put(owned("child", &["a"]));
+    assert!(reconciled(&log).await.is_empty(), "it is of another class");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_invalid_filter_fails_the_build() {
     let server = Server::builder().without_socket().seed(1).start().await.unwrap();
     let maps = Informer::<ConfigMap>::builder(server.client().unwrap());

@@ -698,6 +698,52 @@ async fn c11_a_request_of_a_stale_term_is_not_sent() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn c11_no_reconcile_begins_after_a_live_read_that_outlasts_the_slot() {
+    for is_released in [true, false] {
+        let rig = Rig::start(30).await;
+        let lease = lease(&rig, "one", 1);
+        let maps = maps(&rig, "one", &lease);
+        let begun = Arc::<Mutex<Vec<(Instant, bool)>>>::default();
+        let reconcile = {
+            let (lease, begun) = (lease.clone(), begun.clone());
+            move |ctx: Context, key: Key| {
+                let term = ctx.term().unwrap();
+                let is_working = lease.status().working.contains(&term.token().slot.unwrap());
+                begun.lock().push((Instant::now(), is_working && term.is_current()));
+                async move {
+                    let patch = Patch::Merge(json!({"metadata": {"annotations": {"note": "x"}}}));
+                    let api = Api::<ConfigMap>::namespaced(ctx.client(), key.namespace());
+                    let _ = api.patch(key.name(), &PatchParams::default(), &patch).await;
+                    let number: u32 = key.name().trim_start_matches('m').parse().unwrap();
+                    Ok::<_, Error>(Action::RequeueAfter(number * SECOND / 4))
+                }
+            }
+        };
+        // The answers to all writes are lost, so a live read precedes each reconcile.
+        let on = |verb| Match::verb(verb).resource("configmaps").user_agent("one");
+        rig.server.faults().arm(Fault::new(FaultAction::CutAfterBytes(0)).on(on(Verb::Patch)));
+        rig.server.faults().arm(Fault::new(FaultAction::Delay(4 * SECOND)).on(on(Verb::Get)));
+        let builder = Controller::builder("maps", &maps).concurrency(100).shared(&lease);
+        let one = Replica::run("one", lease, builder.build((), reconcile).unwrap());
+        rig.balanced(&[&one]).await;
+        sleep(20 * SECOND).await;
+        let (before, changed) = (begun.lock().len(), Instant::now());
+        let two = is_released.then(|| Replica::start(&rig, "two", 2));
+        if !is_released {
+            let seats = Match::verb(Verb::Update).resource("leases").user_agent("one").name("web-seat-0");
+            rig.server.faults().arm(Fault::new(FaultAction::Hang).on(seats));
+        }
+        sleep(20 * SECOND).await;
+        let begun = begun.lock().clone();
+        assert!(begun.len() > before, "reconciles begin until the slots change");
+        let late = begun.iter().filter(|(_, may_begin)| !may_begin);
+        let late = late.map(|(at, _)| at.saturating_duration_since(changed)).collect::<Vec<_>>();
+        assert!(late.is_empty(), "released: {is_released}: {late:?}");
+        drop(two);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn c11_a_reconcile_is_cancelled_at_the_grace_deadline_of_a_hand_over() {
     let rig = Rig::start(30).await;
     let hanging = {
@@ -1074,6 +1120,37 @@ async fn c11_a_group_whose_leases_are_deleted_has_no_two_owners() {
         rig.settled().await;
         rig.observer.check();
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn c11_records_that_are_deleted_twice_have_no_two_owners() {
+    let rig = Rig::start(20).await;
+    let (one, two) = (Replica::start(&rig, "one", 1), Replica::start(&rig, "two", 2));
+    rig.balanced(&[&one, &two]).await;
+    let three = Replica::start(&rig, "three", 3);
+    rig.balanced(&[&one, &two, &three]).await;
+    let seat = format!("web-seat-{}", three.lease.status().seat.unwrap());
+    let seat = Match::verb(Verb::Update).resource("leases").name(&*seat).user_agent("one");
+    let freed = rig.server.faults().arm(Fault::new(FaultAction::Hang).on(seat));
+    three.crash().await;
+    sleep(SECOND).await;
+    let leases = Api::<Lease>::default_namespaced(rig.client("test"));
+    leases.delete("web-slots-0", &DeleteParams::default()).await.unwrap();
+    // The first replica frees the seat, and gets no answer. The second creates the records meanwhile, and takes slots.
+    let began = Instant::now();
+    while two.lease.status().lost == 0 || two.owned().is_empty() {
+        assert!(began.elapsed() < 2 * LEASE, "{:?}", two.lease.status());
+        sleep(SECOND / 20).await;
+    }
+    assert_eq!((rig.server.faults().fired(freed), one.owned().len()), (Some(1), 0), "{:?}", began.elapsed());
+    rig.cut_off("two", FaultAction::Hang);
+    rig.server.disconnect_all();
+    leases.delete("web-slots-0", &DeleteParams::default()).await.unwrap();
+    // It should get slots on which the second still works.
+    let four = Replica::start(&rig, "four", 4);
+    apart(&[&one, &two, &four], 40 * SECOND).await;
+    rig.balanced(&[&one, &four]).await;
+    rig.observer.check();
 }
 
 #[tokio::test(start_paused = true)]

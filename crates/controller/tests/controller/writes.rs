@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::support::*;
+use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
 use kube_informer::{Informer, Key};
 use kube_informer_controller::{Action, Context, Controller, Error, Predicate, Trigger};
@@ -94,6 +95,34 @@ async fn c6_a_key_whose_write_never_appears_is_reconciled_again() {
     let wrote = Instant::now();
     assert_eq!(log.next(1).await, ["a at 101"], "nothing has changed, but the write may be lost");
     assert_eq!(wrote.elapsed(), 30 * SECOND);
+}
+
+#[tokio::test(start_paused = true)]
+async fn c6_a_full_queue_does_not_extend_the_limit() {
+    let world = Arc::new(World::new());
+    world.maps.put(writes("a", 900));
+    let maps = world.map_informer();
+    let log = Log::default();
+    let data = Data { log: log.clone(), maps: maps.clone(), world: world.clone() };
+    let reconcile = async |context: Context<Data>, key: Key| {
+        if !key.name().starts_with('s') {
+            return note(context, key).await;
+        }
+        context.data().log.note(key.name());
+        sleep(100 * SECOND).await;
+        done()
+    };
+    // After the first reconcile, the stream yields more keys than the queue takes.
+    let streamed = futures::stream::once(sleep(SECOND))
+        .flat_map(|()| futures::stream::iter((0..3).map(|number| Key::new("web", &format!("s{number}")))));
+    let builder = Controller::builder("t", &maps).queue_capacity(1).write_wait_max(30 * SECOND);
+    let _running = Running::start(builder.reconcile_on(streamed).build(data, reconcile).unwrap());
+    let expected = ["a at 101", "s0", "s1", "a at 101", "s2"];
+    assert_eq!(
+        log.next(expected.len()).await,
+        expected,
+        "the limit ends while the last key of the stream waits"
+    );
 }
 
 #[tokio::test(start_paused = true)]
