@@ -311,7 +311,8 @@ impl Drop for InFlight {
         let unsettled = |may_have_deleted, deleted| {
             permit.iter().for_each(|permit| permit.slot_term().wrote_unknown());
             let target = target.clone();
-            writes.unsettled.unknown(key, UnsettledWrite { target, may_have_deleted, deleted, absent: None });
+            let write = UnsettledWrite { target, may_have_deleted, deleted, absent: None };
+            writes.unsettled.unknown(key, write, &tools.removed);
         };
         match std::mem::replace(outcome, SentOutcome::Recorded) {
             SentOutcome::Recorded => {}
