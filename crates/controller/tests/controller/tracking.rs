@@ -714,3 +714,18 @@ pub fn tagged(server: &Server, name: &'static str) -> Client {
     let service = ServiceBuilder::new().map_request(tag).service(server.service());
     Client::new(service, "default")
 }
+
+#[tokio::test(start_paused = true)]
+async fn delete_without_a_uid_reports_a_conflict() {
+    let world = world(&[object("ConfigMap", "a"), object("Secret", "child")]).await;
+    let ctx = Context::for_test(()).main(&world.maps).context(&Key::new("default", "a"));
+    let denied = FaultAction::Status {
+        code: 409,
+        reason: "Conflict".into(),
+        message: "denied by a webhook".into(),
+        retry_after_seconds: 0,
+    };
+    world.server.faults().arm(Fault::new(denied).on(Match::verb(Verb::Delete)));
+    let error = ctx.delete(&secret("child")).await.unwrap_err();
+    assert_eq!(error.code(), Some(409), "{error}");
+}
