@@ -89,10 +89,16 @@ impl Tools {
         }
     }
 
-    /// The uids under which the controller's informers have an object.
-    pub(super) fn cached_uids(&self, named: &Named, object: &Key) -> Vec<String> {
+    /// The objects of this name that the controller's informers have, or that `key` expects: namespace, name and uid. Empty for a
+    /// collection.
+    pub(super) fn known(&self, key: &Key, target: &WriteTarget) -> Vec<ObjectMeta> {
+        let Some(name) = &target.name else { return Vec::new() };
+        let object = Key::new(target.namespace.as_deref().unwrap_or_default(), name);
+        let named = Named::of(target);
         let watched = self.watched.iter().filter(|watched| named.is(watched.resource()));
-        watched.filter_map(|watched| watched.uid(object)).collect()
+        let cached = watched.filter_map(|watched| watched.uid(&object));
+        let expected = self.expected(key, &named).into_iter().filter(|(other, _)| *other == object);
+        cached.chain(expected.map(|(_, uid)| uid)).map(|uid| last_known(&object, uid)).collect()
     }
 
     /// The objects of a resource, with their uids, that `key` expects in the cache.
@@ -145,6 +151,12 @@ impl Tools {
 /// The key of an object.
 pub(crate) fn key_of(meta: &ObjectMeta) -> Key {
     Key::new(meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default())
+}
+
+/// An object of which only the key and the uid are known.
+pub(super) fn last_known(object: &Key, uid: String) -> ObjectMeta {
+    let namespace = Some(object.namespace().to_owned()).filter(|namespace| !namespace.is_empty());
+    ObjectMeta { name: Some(object.name().to_owned()), namespace, uid: Some(uid), ..ObjectMeta::default() }
 }
 
 fn expected(meta: &ObjectMeta, object: &Key, numbers: &[usize], gone: bool) -> Expected {

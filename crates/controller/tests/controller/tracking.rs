@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,6 +12,7 @@ use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube_client::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube_client::client::retry::RetryPolicy;
 use kube_client::{Api, Client};
 use kube_core::{ApiResource, DynamicObject, ObjectMeta};
 use kube_informer::{Informer, Key};
@@ -23,7 +25,8 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use tokio::time::sleep;
-use tower::ServiceBuilder;
+use tower::retry::RetryLayer;
+use tower::{BoxError, ServiceBuilder, ServiceExt, service_fn};
 
 use crate::support::{Log, capture_logs, done};
 
@@ -83,11 +86,11 @@ where
 {
     let log = Log::default();
     let secrets = world.secrets.lister();
-    let (write, writes) = (Arc::new(write), Arc::new(std::sync::atomic::AtomicUsize::new(0)));
+    let (write, writes) = (Arc::new(write), Arc::new(AtomicUsize::new(0)));
     let reconcile = move |ctx: Context<Log>, _: Key| {
         let mut names = secrets.list().iter().map(|secret| secret.name().to_owned()).collect::<Vec<_>>();
         names.sort();
-        let (write, number) = (write.clone(), writes.fetch_add(1, std::sync::atomic::Ordering::Relaxed));
+        let (write, number) = (write.clone(), writes.fetch_add(1, Ordering::Relaxed));
         async move {
             ctx.data().note(format!("{names:?}"));
             match number {
@@ -358,7 +361,7 @@ async fn a_refused_write_is_not_unknown() {
         .faults()
         .arm(Fault::new(FaultAction::Delay(Duration::ZERO)).on(Match::verb(Verb::Get).resource("secrets")));
     let (manager, log) = start(&world, async |ctx: Context<Log>| {
-        assert!(api(&ctx).create(&PostParams::default(), &secret("old")).await.is_err(), "it exists");
+        assert!(api(&ctx).create(&PostParams::default(), &secret("_")).await.is_err(), "the name is invalid");
         Ok(())
     });
     log.next(1).await;
@@ -728,4 +731,53 @@ async fn delete_without_a_uid_reports_a_conflict() {
     world.server.faults().arm(Fault::new(denied).on(Match::verb(Verb::Delete)));
     let error = ctx.delete(&secret("child")).await.unwrap_err();
     assert_eq!(error.code(), Some(409), "{error}");
+}
+
+/// A client that repeats requests after a 504, and a gateway that loses the answer to the first request of this method: the server
+/// executes it, and the gateway answers 504.
+fn repeating(server: &Server, method: http::Method) -> Client {
+    let (service, lost) = (server.service(), Arc::new(AtomicBool::new(false)));
+    let gateway = service_fn(move |request: http::Request<kube_client::client::Body>| {
+        let is_lost = request.method() == method && !lost.swap(true, Ordering::Relaxed);
+        let service = service.clone();
+        async move {
+            let mut response = service.oneshot(request).await.map_err(BoxError::from)?;
+            if is_lost {
+                *response.status_mut() = http::StatusCode::GATEWAY_TIMEOUT;
+            }
+            Ok::<_, BoxError>(response)
+        }
+    });
+    let retry = RetryLayer::new(RetryPolicy::default());
+    Client::new(ServiceBuilder::new().layer(retry).service(gateway), "default")
+}
+
+#[tokio::test(start_paused = true)]
+async fn c6_a_write_that_the_client_repeated_is_awaited() {
+    let objects = [object("ConfigMap", "a"), object("Secret", "old")];
+    for (method, expected) in [(http::Method::DELETE, "[]"), (http::Method::POST, r#"["new", "old"]"#)] {
+        let world = world(&objects).await;
+        let client = repeating(&world.server, method.clone());
+        let maps = Informer::<ConfigMap>::builder(client).namespaces(["default"]).start().unwrap();
+        maps.synced().await.unwrap();
+        let world = World { maps, ..world };
+        lag(&world.server);
+        let (_manager, log) = start(&world, move |ctx: Context<Log>| {
+            let method = method.clone();
+            async move {
+                let code = match method {
+                    http::Method::DELETE => api(&ctx).delete("old", &DeleteParams::default()).await.err(),
+                    _ => api(&ctx).create(&PostParams::default(), &secret("new")).await.err(),
+                };
+                let code = code.map(|error| match error {
+                    kube_client::Error::Api(status) => status.code,
+                    error => panic!("{error}"),
+                });
+                assert!(matches!(code, Some(404 | 409)), "{code:?}");
+                Ok(())
+            }
+        });
+        assert_eq!(log.next(1).await, [r#"["old"]"#]);
+        assert_eq!(log.next(1).await, [expected]);
+    }
 }
