@@ -1,4 +1,4 @@
-//! Keys that arrive while a controller runs: from the user's streams, deferred keys whose time limit has passed, and keys of clusters
+//! Keys that arrive while a controller runs: from the user's streams, deferred keys that no event has released, and keys of clusters
 //! that are synced. (Informers' events arrive through their handlers.)
 
 use std::sync::Arc;
@@ -9,6 +9,7 @@ use kube_informer::Key;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::clusters::Member;
+use super::expected::Expected;
 use super::intake::{BACKGROUND, Intake};
 
 /// A request from a stream.
@@ -24,6 +25,8 @@ pub(super) struct Feed {
     pub(super) intake: Arc<Intake>,
     /// The keys of all main objects.
     pub(super) keys: Box<dyn Fn() -> Vec<Key> + Send>,
+    /// Whether the caches have what a key waits for.
+    pub(super) is_met: Box<dyn Fn(&Key, &Expected) -> bool + Send + Sync>,
     pub(super) streams: Vec<BoxStream<'static, Wanted>>,
     pub(super) added: Added,
 }
@@ -38,7 +41,7 @@ impl Feed {
             tokio::task::coop::consume_budget().await;
             tokio::select! {
                 biased;
-                released = self.intake.writes.expired() => {
+                released = self.intake.writes.released(&self.is_met) => {
                     for (key, priority) in released {
                         self.intake.add(key, priority);
                     }

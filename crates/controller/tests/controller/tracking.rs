@@ -10,7 +10,7 @@ use embedded_apiserver::{Action as FaultAction, ApiBody, Fault, Match, Server, V
 use futures::stream::pending;
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use kube_client::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube_client::client::retry::RetryPolicy;
 use kube_client::{Api, Client};
@@ -780,4 +780,98 @@ async fn c6_a_write_that_the_client_repeated_is_awaited() {
         assert_eq!(log.next(1).await, [r#"["old"]"#]);
         assert_eq!(log.next(1).await, [expected]);
     }
+}
+
+/// Cuts the watch on secrets, and opens it again only after an hour.
+fn lag_long(server: &Server) {
+    let late = Fault::new(FaultAction::Delay(3600 * SECOND));
+    server.faults().arm(late.on(Match::verb(Verb::Watch).resource("secrets")));
+    server.disconnect_all();
+}
+
+/// Waits for the second reconcile. Without its write in the cache, it would begin after an hour.
+async fn second(log: &Log) -> Vec<String> {
+    let began = tokio::time::Instant::now();
+    let lines = log.next(1).await;
+    assert!(began.elapsed() < 60 * SECOND, "{:?}: {lines:?}", began.elapsed());
+    lines
+}
+
+#[tokio::test(start_paused = true)]
+async fn c6_a_relist_without_an_event_of_the_object_releases_its_key() {
+    let world = world(&[object("ConfigMap", "a")]).await;
+    lag(&world.server);
+    let (_manager, log) = start(&world, async |ctx: Context<Log>| {
+        api(&ctx).create(&PostParams::default(), &secret("new")).await?;
+        api(&ctx).delete("new", &DeleteParams::default()).await?;
+        Ok(())
+    });
+    assert_eq!(log.next(1).await, ["[]"]);
+    sleep(SECOND).await;
+    // The watch cannot resume, and the list has nothing new.
+    world.server.compact();
+    assert_eq!(second(&log).await, ["[]"]);
+}
+
+/// Informers of the secrets of another type.
+async fn of_other_types(server: &Server, types: &[&str]) -> Vec<Informer<Secret>> {
+    let mut informers = Vec::new();
+    for secret_type in types {
+        let builder = Informer::<Secret>::builder(server.client().unwrap());
+        let informer = builder.fields(format!("type={secret_type}")).start().unwrap();
+        informer.synced().await.unwrap();
+        informers.push(informer);
+    }
+    informers
+}
+
+#[tokio::test(start_paused = true)]
+async fn c6_a_write_that_field_selectors_exclude_defers_its_key_until_the_informers_have_reached_it() {
+    for types in [&["example.com/one"][..], &["example.com/one", "example.com/two"]] {
+        let world = world(&[object("ConfigMap", "a")]).await;
+        let informers = of_other_types(&world.server, types).await;
+        let log = Log::default();
+        let reconcile = async |ctx: Context<Log>, _: Key| {
+            ctx.data().note("reconcile");
+            ctx.apply(&secret("new")).await?;
+            Ok::<_, Error>(Action::RequeueAfter(SECOND))
+        };
+        let builder = Controller::builder("t", &world.maps).write_wait_max(Duration::MAX);
+        let builder = informers.iter().fold(builder, |builder, informer| builder.watches(informer, |_| []));
+        let _manager =
+            testing::start(Manager::new().controller(builder.build(log.clone(), reconcile).unwrap()));
+        log.next(1).await;
+        sleep(10 * SECOND).await;
+        assert!(log.take().is_empty(), "no informer has reached the write");
+        world.server.send_bookmarks();
+        sleep(10 * SECOND).await;
+        assert!(
+            log.take().len() > 1,
+            "the write is in the cache of no informer, and an unchanged object is not written"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn c6_a_key_does_not_wait_for_a_namespace_that_no_longer_matches() {
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "web", "labels": {"team": "web"}}});
+    let World { server, maps, write_wait_max, .. } = world(&[object("ConfigMap", "a"), namespace]).await;
+    let secrets = Informer::<Secret>::builder(server.client().unwrap());
+    let secrets = secrets.namespaces_matching("team=web").start().unwrap();
+    secrets.synced().await.unwrap();
+    let world = World { server, maps, secrets, write_wait_max };
+    lag_long(&world.server);
+    let namespaces = Api::<Namespace>::all(world.server.client().unwrap());
+    let (_manager, log) = start(&world, move |ctx: Context<Log>| {
+        let namespaces = namespaces.clone();
+        async move {
+            let created = Api::<Secret>::namespaced(ctx.client(), "web");
+            created.create(&PostParams::default(), &secret("new")).await?;
+            let patch = Patch::Merge(json!({"metadata": {"labels": {"team": "other"}}}));
+            namespaces.patch("web", &PatchParams::default(), &patch).await?;
+            Ok(())
+        }
+    });
+    assert_eq!(log.next(1).await, ["[]"]);
+    assert_eq!(second(&log).await, ["[]"]);
 }
