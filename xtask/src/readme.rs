@@ -1,4 +1,4 @@
-//! `cargo xtask readme`: builds the code that pages ask readers to copy, as a reader would. The `[dependencies]` under
+//! `cargo xtask readme`: builds the code that pages ask readers to copy, as a reader would. The dependencies under
 //! `<!-- dependencies -->` and the program under `<!-- program -->` become a package outside of the workspace, with
 //! this repository at the path that the dependencies name. Inside the workspace, features of other members would hide
 //! missing features.
@@ -11,7 +11,7 @@ use crate::cargo::clean;
 use crate::go::root;
 
 /// The pages with dependencies to copy.
-const PAGES: [&str; 2] = ["README.md", "docs/embedded-server.md"];
+const PAGES: [&str; 3] = ["README.md", "docs/embedded-server.md", "docs/testing.md"];
 
 /// The folder of the repository, next to the reader's package, as the pages name it.
 const CLONE: &str = "kube-informer";
@@ -38,7 +38,7 @@ fn in_folder(folder: &Path) -> Result<String, String> {
         package.write(&at).map_err(|error| failed("write a package", error))?;
         package_builds(&at).map_err(|why| format!("{page}: {why}"))?;
     }
-    Ok(format!("the dependencies and programs of {} build", PAGES.join(" and ")))
+    Ok(format!("the dependencies and programs of {} build", PAGES.join(", ")))
 }
 
 /// The files that a page asks its reader to write.

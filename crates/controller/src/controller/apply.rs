@@ -226,12 +226,14 @@ impl<D> Context<D> {
     {
         let write = Write::new(self, "delete", object, dynamic)?;
         let uid = object.meta().uid.clone();
+        let has_uid = uid.is_some();
         let mut params = DeleteParams::background();
         params.preconditions = uid.map(|uid| Preconditions { uid: Some(uid), resource_version: None });
         let request = write.api().delete(write.key.name(), &params);
         match write.send::<Value>(&self.client(), request).await {
-            // 409: an object with another uid has the name, so the object to delete is gone.
-            Err(error) if matches!(error.code(), Some(404 | 409)) => Ok(()),
+            Err(error) if error.code() == Some(404) => Ok(()),
+            // An object with another uid has the name, so the object to delete is gone.
+            Err(error) if error.code() == Some(409) && has_uid => Ok(()),
             deleted => deleted.map(drop),
         }
     }

@@ -14,6 +14,7 @@ use kube_workqueue::{RateLimiter, WorkQueue};
 use super::cluster_triggers::{ClusterTriggers, Plan};
 use super::clusters::Members;
 use super::context::Context;
+use super::expected::Expected;
 use super::feed::{Feed, Wanted};
 use super::intake::Intake;
 use super::report::Reports;
@@ -351,7 +352,15 @@ impl<M> ControllerBuilder<M> {
                 members.iter().flat_map(|member| (member.keys)()).collect()
             }
         };
-        let feed = Feed { intake: intake.clone(), keys: Box::new(keys), streams: self.feeds, added };
+        let is_met = {
+            let members = Arc::downgrade(&members);
+            move |key: &Key, expected: &Expected| {
+                let member = members.upgrade().and_then(|members| members.get(key.cluster()));
+                member.is_some_and(|member| member.tools.has(expected))
+            }
+        };
+        let (keys, is_met) = (Box::new(keys), Box::new(is_met));
+        let feed = Feed { intake: intake.clone(), keys, is_met, streams: self.feeds, added };
         let job = Job {
             name,
             data: Arc::new(data),

@@ -75,7 +75,6 @@ pub(super) struct Member {
     pub(super) keys: Box<dyn Fn() -> Vec<Key> + Send + Sync>,
     /// Keys that a worker took before the cluster was warm, with their priorities; `None` once it is warm.
     held: Mutex<Option<HashMap<Key, i16>>>,
-    removed: CancellationToken,
 }
 
 /// The pause before a retry, after a cluster has refused an informer.
@@ -170,6 +169,7 @@ impl Members {
             admits: plan.admits,
             client: plan.client,
             field_manager: self.field_manager.clone(),
+            removed: CancellationToken::new(),
         };
         let keys = match name.clone() {
             None => plan.keys,
@@ -178,15 +178,13 @@ impl Members {
             }
         };
         let held = Mutex::new(cluster.map(|_| HashMap::new()));
-        let (tools, removed) = (Arc::new(tools), CancellationToken::new());
         let member = Arc::new(Member {
             #[cfg(feature = "testing")]
             cluster: name,
-            tools,
+            tools: Arc::new(tools),
             listening,
             keys,
             held,
-            removed,
         });
         self.clusters.write().insert(cluster.unwrap_or_default().to_owned(), member.clone());
         if cluster.is_some() {
@@ -198,7 +196,7 @@ impl Members {
 
     fn remove(&self, name: &str) -> bool {
         let Some(member) = self.clusters.write().remove(name) else { return false };
-        member.removed.cancel();
+        member.tools.removed.cancel();
         member.listening.iter().for_each(Listening::remove);
         let is_of_cluster = |key: &Key| key.cluster() == Some(name);
         self.intake.forget(is_of_cluster, |number| member.tools.has_number(number));
@@ -280,7 +278,7 @@ impl Member {
         };
         tokio::select! {
             biased;
-            () = self.removed.cancelled() => return,
+            () = self.tools.removed.cancelled() => return,
             synced = synced => if !synced { return },
         }
         for (key, priority) in self.held.lock().take().into_iter().flatten() {

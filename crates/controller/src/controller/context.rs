@@ -90,7 +90,7 @@ impl<D> Context<D> {
     /// kind that the controller watches. Dry runs are not recorded.
     ///
     /// When this key is reconciled again, the cache has those writes; until then the key is deferred, and no worker waits. If
-    /// the outcome of a write is unknown (a lost connection, a 5xx), the controller first reads the live object.
+    /// the outcome of a write is unknown (a lost connection, a 5xx, a 409), the controller first reads the live object.
     ///
     /// With a leader election or a sharded lease, every request first checks that the [term](Self::term) is current; otherwise it fails
     /// and nothing is sent.

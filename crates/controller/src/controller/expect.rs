@@ -6,7 +6,7 @@ use kube_informer::{Key, WaitError};
 use super::expected::{Expected, Place};
 use super::request::WriteTarget;
 use super::tools::Tools;
-use super::trigger::is_met;
+use super::trigger::{is_current, is_met};
 
 /// How a write names its resource: objects have a kind, requests a plural.
 #[derive(Clone, Debug)]
@@ -51,9 +51,7 @@ impl Tools {
         let groups = each.into_iter().map(|number| vec![number]).chain([any_of]);
         for numbers in groups.filter(|numbers| !numbers.is_empty()) {
             let expected = expected(meta, &object, &numbers, gone);
-            let met =
-                |expected: &Expected| numbers.iter().any(|number| self.is_met(*number, &object, expected));
-            self.intake.writes.expect(key, expected, met);
+            self.intake.writes.expect(key, expected, |expected| self.has(expected));
         }
         let is_shown = !now.is_empty() || !later.is_empty();
         if !is_shown {
@@ -68,8 +66,8 @@ impl Tools {
         let object = key_of(meta);
         for number in self.shown(named, meta).now {
             let expected = expected(meta, &object, &[number], true);
-            let met = |expected: &Expected| self.is_met(number, &object, expected);
-            self.intake.writes.cleaned((number, object.clone()), expected, finalizer, met);
+            let is_met = |expected: &Expected| self.has(expected);
+            self.intake.writes.cleaned((number, object.clone()), expected, finalizer, is_met);
         }
     }
 
@@ -89,10 +87,16 @@ impl Tools {
         }
     }
 
-    /// The uids under which the controller's informers have an object.
-    pub(super) fn cached_uids(&self, named: &Named, object: &Key) -> Vec<String> {
+    /// The objects of this name that the controller's informers have, or that `key` expects: namespace, name and uid. Empty for a
+    /// collection.
+    pub(super) fn known(&self, key: &Key, target: &WriteTarget) -> Vec<ObjectMeta> {
+        let Some(name) = &target.name else { return Vec::new() };
+        let object = Key::new(target.namespace.as_deref().unwrap_or_default(), name);
+        let named = Named::of(target);
         let watched = self.watched.iter().filter(|watched| named.is(watched.resource()));
-        watched.filter_map(|watched| watched.uid(object)).collect()
+        let cached = watched.filter_map(|watched| watched.uid(&object));
+        let expected = self.expected(key, &named).into_iter().filter(|(other, _)| *other == object);
+        cached.chain(expected.map(|(_, uid)| uid)).map(|uid| last_known(&object, uid)).collect()
     }
 
     /// The objects of a resource, with their uids, that `key` expects in the cache.
@@ -136,14 +140,28 @@ impl Tools {
         shown
     }
 
-    fn is_met(&self, number: usize, object: &Key, expected: &Expected) -> bool {
-        is_met(self.informer(number), object, None, expected)
+    /// Whether the caches have what a key waits for. After the cluster was removed, no key waits.
+    pub(super) fn has(&self, expected: &Expected) -> bool {
+        let mut places = expected.places.iter().filter(|place| self.has_number(place.0));
+        let is_met = |(number, object): &Place| is_met(self.informer(*number), object, None, expected);
+        // If all informers have reached the write, none of them will have it later.
+        let has_reached = |(number, object): &Place| {
+            let watched = self.informer(*number);
+            is_current(watched, object, expected) && !(expected.gone && watched.shows(object, &expected.uid))
+        };
+        self.removed.is_cancelled() || places.clone().any(is_met) || places.all(has_reached)
     }
 }
 
 /// The key of an object.
 pub(crate) fn key_of(meta: &ObjectMeta) -> Key {
     Key::new(meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default())
+}
+
+/// An object of which only the key and the uid are known.
+pub(super) fn last_known(object: &Key, uid: String) -> ObjectMeta {
+    let namespace = Some(object.namespace().to_owned()).filter(|namespace| !namespace.is_empty());
+    ObjectMeta { name: Some(object.name().to_owned()), namespace, uid: Some(uid), ..ObjectMeta::default() }
 }
 
 fn expected(meta: &ObjectMeta, object: &Key, numbers: &[usize], gone: bool) -> Expected {

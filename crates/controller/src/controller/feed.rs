@@ -1,4 +1,4 @@
-//! Keys that arrive while a controller runs: from the user's streams, deferred keys whose time limit has passed, and keys of clusters
+//! Keys that arrive while a controller runs: from the user's streams, deferred keys that no event has released, and keys of clusters
 //! that are synced. (Informers' events arrive through their handlers.)
 
 use std::sync::Arc;
@@ -9,6 +9,7 @@ use kube_informer::Key;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::clusters::Member;
+use super::expected::Expected;
 use super::intake::{BACKGROUND, Intake};
 
 /// A request from a stream.
@@ -24,6 +25,8 @@ pub(super) struct Feed {
     pub(super) intake: Arc<Intake>,
     /// The keys of all main objects.
     pub(super) keys: Box<dyn Fn() -> Vec<Key> + Send>,
+    /// Whether the caches have what a key waits for.
+    pub(super) is_met: Box<dyn Fn(&Key, &Expected) -> bool + Send + Sync>,
     pub(super) streams: Vec<BoxStream<'static, Wanted>>,
     pub(super) added: Added,
 }
@@ -31,7 +34,7 @@ pub(super) struct Feed {
 impl Feed {
     /// Runs until dropped.
     pub(super) async fn run(self) {
-        let Self { intake, keys, streams, mut added } = self;
+        let Self { intake, keys, is_met, streams, mut added } = self;
         let mut wanted = select_all(streams);
         let mut warming = FuturesUnordered::new();
         // The key of a stream that waits while the queue is full. Nothing else waits with it.
@@ -41,7 +44,7 @@ impl Feed {
             tokio::task::coop::consume_budget().await;
             tokio::select! {
                 biased;
-                released = intake.writes.expired() => {
+                released = intake.writes.released(&is_met) => {
                     for (key, priority) in released {
                         intake.add(key, priority);
                     }

@@ -17,7 +17,7 @@ use kube_informer::internals::compare_resource_versions;
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
-use super::expect::Named;
+use super::expect::{Named, last_known};
 use super::request::WriteTarget;
 use super::tools::Tools;
 use super::unsettled::{Absent, UnsettledWrite};
@@ -96,11 +96,8 @@ impl Tools {
         match found {
             Found::Object(meta) => drop(self.expect(key, &named, &meta, false)),
             Found::Nothing => {
-                let object = Key::new(target.namespace.as_deref().unwrap_or_default(), name);
-                let expected = self.expected(key, &named).into_iter().filter(|(other, _)| *other == object);
-                let expected = expected.map(|(_, uid)| uid).collect::<Vec<_>>();
-                for uid in self.cached_uids(&named, &object).into_iter().chain(expected) {
-                    self.expect(key, &named, &gone(&object, uid), true);
+                for meta in self.known(key, target) {
+                    self.expect(key, &named, &meta, true);
                 }
                 return Ok(revision);
             }
@@ -149,16 +146,11 @@ impl Tools {
             |object: &Key| target.namespace.as_ref().is_none_or(|namespace| object.namespace() == namespace);
         for (object, uid) in self.expected(key, &named) {
             if in_namespace(&object) && !live.contains(&uid) {
-                self.expect(key, &named, &gone(&object, uid), true);
+                self.expect(key, &named, &last_known(&object, uid), true);
             }
         }
         Ok(write.may_have_deleted.then_some(revision))
     }
-}
-
-fn gone(object: &Key, uid: String) -> ObjectMeta {
-    let namespace = Some(object.namespace().to_owned()).filter(|namespace| !namespace.is_empty());
-    ObjectMeta { name: Some(object.name().to_owned()), namespace, uid: Some(uid), ..ObjectMeta::default() }
 }
 
 /// The answer to a read.

@@ -115,11 +115,20 @@ impl WriteRequest {
     }
 
     /// Whether a response of this code says that the server has changed nothing. A collection may be deleted in part.
+    ///
+    /// A client may repeat a request whose answer was lost, below the layer that tracks writes. If the first attempt was executed,
+    /// the second one conflicts with it.
     pub(crate) fn is_refused(&self, code: StatusCode) -> bool {
-        match self.is_deletion() && self.target.name.is_none() {
-            true => matches!(code.as_u16(), 401 | 404 | 405 | 429),
-            false => code.is_client_error() && code != StatusCode::REQUEST_TIMEOUT,
+        match (self.is_deletion(), &self.target.name) {
+            (true, None) => matches!(code.as_u16(), 401 | 404 | 405 | 429),
+            (_, Some(_)) if code == StatusCode::CONFLICT => false,
+            _ => code.is_client_error() && code != StatusCode::REQUEST_TIMEOUT,
         }
+    }
+
+    /// Whether a response of this code says that the object does not exist.
+    pub(crate) fn is_absent(&self, code: StatusCode) -> bool {
+        code == StatusCode::NOT_FOUND && self.target.name.is_some() && self.subresource.is_none()
     }
 
     /// The outcome according to a successful response; `None` if it is unclear.
@@ -281,6 +290,26 @@ mod tests {
             write("POST", "/api/v1/namespaces/web/pods", &json!({"metadata": {"generateName": "a"}}))
                 .unwrap();
         assert_eq!(generated.target.name, None);
+    }
+
+    #[test]
+    fn refusals_exclude_answers_to_a_repeated_write() {
+        let (collection, pod) = ("/api/v1/namespaces/web/pods", "/api/v1/namespaces/web/pods/api");
+        let (named, generated) =
+            (json!({"metadata": {"name": "api"}}), json!({"metadata": {"generateName": "a"}}));
+        for (method, uri, body, code, expected) in [
+            ("POST", collection, &named, 422, (true, false)),
+            ("POST", collection, &named, 409, (false, false)),
+            ("POST", collection, &generated, 409, (true, false)),
+            ("PUT", pod, &named, 409, (false, false)),
+            ("DELETE", pod, &json!({}), 404, (true, true)),
+            ("PATCH", "/api/v1/namespaces/web/pods/api/status", &named, 404, (true, false)),
+            ("DELETE", collection, &json!({}), 404, (true, false)),
+            ("DELETE", pod, &json!({}), 504, (false, false)),
+        ] {
+            let (write, code) = (write(method, uri, body).unwrap(), StatusCode::from_u16(code).unwrap());
+            assert_eq!((write.is_refused(code), write.is_absent(code)), expected, "{method} {uri} {code}");
+        }
     }
 
     #[test]

@@ -14,6 +14,7 @@ use kube_informer::{Informer, Key};
 use kube_workqueue::WorkQueue;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 use tower::Service;
 
 use super::context::{Context, Run};
@@ -188,6 +189,7 @@ impl<D> TestContext<D> {
             admits: None,
             client: Some(Client::new(recording, "default")),
             field_manager: self.field_manager.clone(),
+            removed: CancellationToken::new(),
         };
         let run = Run {
             key: key.clone(),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use kube_client::Client;
 use kube_core::{ApiResource, ObjectMeta};
 use kube_informer::Key;
+use tokio_util::sync::CancellationToken;
 
 use super::expect::Named;
 use super::intake::Intake;
@@ -27,6 +28,9 @@ pub(crate) struct Tools {
     pub(crate) client: Option<Client>,
     /// The field manager of applied objects.
     pub(crate) field_manager: String,
+    /// Cancelled when the cluster is removed. A write that is answered later records nothing: its key may belong to a new cluster
+    /// of the same name.
+    pub(crate) removed: CancellationToken,
 }
 
 /// Whether the cached object of a key passes the main trigger's filter. A key without a cached object passes.

@@ -1,7 +1,7 @@
 //! The client of a reconcile: a layer over the controller's client that records writes.
 //!
 //! Every write that a reconcile makes through this client is recorded. Responses to writes of watched resources are read here before
-//! the caller gets them. A write that ends without a definite answer (a lost connection, a 5xx) is recorded as unknown.
+//! the caller gets them. A write that ends without a definite answer (a lost connection, a 5xx, a conflict) is recorded as unknown.
 //!
 //! A caller may drop a write before it is answered, for example at a time limit. The server may execute it anyway, at any later
 //! time, so the request continues in its own task, and the key waits for the answer.
@@ -63,8 +63,8 @@ struct InFlight {
     write: WriteRequest,
     /// The number of the request.
     request: u64,
-    /// The uids of the target that the cache had, or the key expected, when the request was sent.
-    cached: Vec<String>,
+    /// The objects of the target that the cache had, or the key expected, when the request was sent.
+    known: Vec<ObjectMeta>,
     outcome: SentOutcome,
     /// Present if several replicas share the work.
     permit: Option<SlotPermit>,
@@ -233,18 +233,9 @@ async fn cut(slot: Option<&SlotTerm>) {
 
 impl InFlight {
     fn new(tools: Arc<Tools>, key: Key, write: WriteRequest, permit: Option<SlotPermit>) -> Self {
-        let cached = match &write.target.name {
-            Some(name) if write.is_deletion() => {
-                let object = Key::new(write.target.namespace.as_deref().unwrap_or_default(), name);
-                let expected = tools.expected(&key, &Named::of(&write.target));
-                let expected = expected.into_iter().filter(|(other, _)| *other == object);
-                let cached = tools.cached_uids(&Named::of(&write.target), &object);
-                cached.into_iter().chain(expected.map(|(_, uid)| uid)).collect()
-            }
-            _ => Vec::new(),
-        };
+        let known = tools.known(&key, &write.target);
         let request = tools.intake.writes.sent(&key);
-        Self { tools, key, write, request, cached, outcome: SentOutcome::Unknown, permit }
+        Self { tools, key, write, request, known, outcome: SentOutcome::Unknown, permit }
     }
 
     async fn send(
@@ -263,6 +254,11 @@ impl InFlight {
         let code = response.status();
         if self.write.is_refused(code) {
             self.outcome = SentOutcome::Recorded;
+        }
+        if self.write.is_absent(code) {
+            for meta in &self.known {
+                self.expect(&Named::of(&self.write.target), meta, true);
+            }
         }
         // Read here, because the time limit of a write includes the body: a dead connection may never deliver it.
         let (parts, body) = response.into_parts();
@@ -283,9 +279,9 @@ impl InFlight {
             }
             Some(WriteOutcome::Gone(meta)) => {
                 self.expect(&named, &meta, true);
-                let uid = meta.uid.unwrap_or_default();
+                let is_known = self.known.iter().any(|known| known.uid == meta.uid);
                 // Without a resourceVersion, an object that is not in the cache may be deleted there, or not created yet.
-                match meta.resource_version.is_some() || self.cached.contains(&uid) {
+                match meta.resource_version.is_some() || is_known {
                     true => SentOutcome::Recorded,
                     false => SentOutcome::DeletedUnseen,
                 }
@@ -311,7 +307,8 @@ impl Drop for InFlight {
         let unsettled = |may_have_deleted, deleted| {
             permit.iter().for_each(|permit| permit.slot_term().wrote_unknown());
             let target = target.clone();
-            writes.unsettled.unknown(key, UnsettledWrite { target, may_have_deleted, deleted, absent: None });
+            let write = UnsettledWrite { target, may_have_deleted, deleted, absent: None };
+            writes.unsettled.unknown(key, write, &tools.removed);
         };
         match std::mem::replace(outcome, SentOutcome::Recorded) {
             SentOutcome::Recorded => {}

@@ -82,6 +82,8 @@ pub(crate) trait Watched: Send + Sync {
     /// changes of the namespaces that it follows.
     #[cfg(feature = "testing")]
     fn behind(&self, revision: &str) -> Option<String>;
+    /// Whether the informer may have an object with this key. Its namespaces can change.
+    fn is_in_scope(&self, key: &Key) -> bool;
     /// The key of a written object, if it is in the informer's scope.
     fn key_in_scope(&self, meta: &ObjectMeta) -> Result<Key, WaitError>;
 }
@@ -285,6 +287,10 @@ impl<K: Send + Sync + 'static> Watched for Informer<K> {
         self.behind(revision)
     }
 
+    fn is_in_scope(&self, key: &Key) -> bool {
+        self.is_in_scope(key)
+    }
+
     fn key_in_scope(&self, meta: &ObjectMeta) -> Result<Key, WaitError> {
         self.key_in_scope(meta)
     }
@@ -292,27 +298,30 @@ impl<K: Send + Sync + 'static> Watched for Informer<K> {
 
 /// Whether an informer has received the expected write. `changed_uid` is the uid of the current event's object, if there is one.
 ///
-/// ResourceVersions of different clusters cannot be compared. If several informers may receive the write, only the object's uid
-/// decides.
+/// ResourceVersions of different clusters cannot be compared. If several informers may receive the write, the object's uid decides,
+/// or [`Tools::has`](super::tools::Tools::has), which checks all of them.
 pub(super) fn is_met(
     watched: &dyn Watched,
     key: &Key,
     changed_uid: Option<&str>,
     expected: &Expected,
 ) -> bool {
-    // The response to a deletion may have no resourceVersion.
-    let is_current = expected.gone && expected.version.is_empty() || watched.has_seen(key, &expected.version);
-    if !is_current {
+    if !is_current(watched, key, expected) {
         return false;
     }
+    let is_only = expected.places.len() == 1;
     match expected.gone {
-        true => !watched.shows(key, &expected.uid),
-        false => {
-            expected.places.len() == 1
-                || changed_uid == Some(&*expected.uid)
-                || watched.shows(key, &expected.uid)
-        }
+        true => is_only && !watched.shows(key, &expected.uid),
+        false => is_only || changed_uid == Some(&*expected.uid) || watched.shows(key, &expected.uid),
     }
+}
+
+/// Whether an informer has reached the resourceVersion of the expected write, or will never receive it.
+pub(super) fn is_current(watched: &dyn Watched, key: &Key, expected: &Expected) -> bool {
+    // The response to a deletion may have no resourceVersion.
+    expected.gone && expected.version.is_empty()
+        || watched.has_seen(key, &expected.version)
+        || !watched.is_in_scope(key) && watched.uid(key).is_none()
 }
 
 // === from an object to keys ===

@@ -8,6 +8,7 @@ use kube_core::ObjectMeta;
 use kube_informer::Key;
 use parking_lot::Mutex;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use super::request::WriteTarget;
 
@@ -46,9 +47,13 @@ impl UnsettledWrites {
         Self { by_key: Mutex::default(), limit }
     }
 
-    /// Records a write of `key` whose outcome is unknown.
-    pub(crate) fn unknown(&self, key: &Key, write: UnsettledWrite) {
+    /// Records a write of `key` whose outcome is unknown, unless its cluster was removed.
+    pub(crate) fn unknown(&self, key: &Key, write: UnsettledWrite, removed: &CancellationToken) {
         let mut by_key = self.by_key.lock();
+        // Checked under the lock that `forget` takes too.
+        if removed.is_cancelled() {
+            return;
+        }
         let unsettled = by_key.entry(key.clone()).or_default();
         match unsettled.iter_mut().find(|other| other.target == write.target) {
             Some(known) => {
@@ -111,8 +116,9 @@ mod tests {
             deleted: Vec::new(),
             absent: None,
         };
+        let removed = CancellationToken::new();
         for (name, may_have_deleted) in [("x", false), ("y", false), ("x", true), ("x", false)] {
-            writes.unknown(&Key::new("", "a"), unsettled(name, may_have_deleted));
+            writes.unknown(&Key::new("", "a"), unsettled(name, may_have_deleted), &removed);
         }
         assert_eq!(writes.of(&Key::new("", "a")), [unsettled("x", true), unsettled("y", false)]);
         writes.settled(&Key::new("", "a"), &target("x"));
@@ -120,5 +126,8 @@ mod tests {
         assert_eq!(writes.of(&Key::new("", "b")), []);
         writes.settled(&Key::new("", "a"), &target("y"));
         assert!(writes.is_empty());
+        removed.cancel();
+        writes.unknown(&Key::new("", "a"), unsettled("x", true), &removed);
+        assert!(writes.is_empty(), "the cluster was removed");
     }
 }

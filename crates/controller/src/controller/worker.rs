@@ -20,6 +20,7 @@ use super::report::{ReconcileOutcome, Reports};
 use super::slot_keys::SlotKeys;
 use super::tools::Tools;
 use super::tracking::SentWrites;
+use super::writes::REVISION_PAUSE;
 use crate::Stop;
 use crate::action::{Action, Error, Failure, Retry};
 use crate::deliberate_bug::deliberate_bug;
@@ -49,10 +50,6 @@ pub(super) struct Job<D> {
 
 /// How long a key waits after its worker panicked. The rate limiter is not asked, because it may have caused the panic.
 const PANIC_WAIT: Duration = Duration::from_secs(10);
-
-/// How often to check whether a cache has reached the resourceVersion of a live read. The cache of a quiet resource receives no event
-/// that would show it.
-const REVISION_PAUSE: Duration = Duration::from_millis(250);
 
 /// How long a key waits whose slot is kept, and must not be worked on now. The next renewal decides whether it is lost.
 const SLOT_PAUSE: Duration = Duration::from_millis(500);

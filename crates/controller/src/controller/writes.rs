@@ -3,7 +3,10 @@
 //! If a key has made a write, and is reconciled again before the informer has that write, the reconcile acts on stale state: it
 //! creates a second child, or reverts its own change. Each write and each deletion is therefore recorded with the key that made it.
 //! A worker that takes such a key parks it and continues with another. The watch event of the write queues it again, or else a time
-//! limit does. Nothing is polled, and no task waits.
+//! limit does. No task waits.
+//!
+//! A cache can also reach a write without an event of the object: a list no longer contains it, a field selector excludes it, or its
+//! namespace is no longer watched. The caches are therefore checked at short intervals while keys wait.
 //!
 //! A key also waits while one of its requests is unanswered; [`tracking`](super::tracking) limits the time of requests. Writes
 //! whose outcome is unknown are kept in [`unsettled`](super::unsettled).
@@ -26,6 +29,9 @@ use super::unsettled::UnsettledWrites;
 use crate::LONGEST;
 use crate::deliberate_bug::deliberate_bug;
 
+/// How often to check whether a cache has reached a resourceVersion, if no event may show it.
+pub(super) const REVISION_PAUSE: Duration = Duration::from_millis(250);
+
 /// Keys whose writes are not in the cache yet.
 #[derive(Debug)]
 pub(crate) struct Writes {
@@ -44,6 +50,8 @@ struct WritesState {
     waited_for: HashMap<Place, BTreeSet<Key>>,
     /// When each waiting key is released without its write.
     deadlines: BTreeSet<(Instant, Key)>,
+    /// When to check the caches; `None` if no key waits for one.
+    next_check: Option<Instant>,
     cleaned: HashMap<Place, Cleaned>,
     /// The number of the next request.
     next_request: u64,
@@ -224,45 +232,40 @@ impl Writes {
         if state.cleaned.get(place).is_some_and(|cleaned| is_met(&cleaned.expected)) {
             state.cleaned.remove(place);
         }
-        let Some(keys) = state.waited_for.get(place) else { return Vec::new() };
-        let mut released = Vec::new();
-        for key in keys.clone() {
-            let Some(waiting) = state.waiting.get_mut(&key) else { continue };
-            let met = |expected: &mut Expected| expected.places.contains(place) && is_met(expected);
-            let met = waiting.expected.extract_if(.., met).collect::<Vec<_>>();
-            if waiting.is_over() {
-                released.extend(state.forget(&key));
-            }
-            for expected in &met {
-                state.stop_waiting(&key, expected);
-            }
-        }
-        released
+        let Some(keys) = state.waited_for.get(place).cloned() else { return Vec::new() };
+        state.release(keys, |_, expected| expected.places.contains(place) && is_met(expected))
     }
 
-    /// Waits until a key has waited for the limit. Returns it even if nothing has queued it: its write may be lost, for example
-    /// because the server was restored from a backup, and then no event would ever report that.
+    /// Waits until a parked key need not wait any more, although no event has released it: a check of the caches finds what it
+    /// waited for, or it has waited for the limit. A key that has waited for the limit is returned even if nothing has queued it:
+    /// its write may be lost, for example because the server was restored from a backup, and then no event would ever report that.
     ///
     /// # Cancel safety
     /// Can be dropped at any point.
-    pub(crate) async fn expired(&self) -> Vec<Released> {
+    pub(crate) async fn released(&self, is_met: impl Fn(&Key, &Expected) -> bool) -> Vec<Released> {
         loop {
-            let first = self.state.lock().deadlines.first().map(|(until, _)| *until);
+            let next = self.state.lock().next();
             tokio::select! {
                 biased;
-                () = at(first) => {}
+                () = at(next) => {}
                 () = self.changed.notified() => continue,
             }
             let mut state = self.state.lock();
             let now = Instant::now();
             let mut released = Vec::new();
+            if state.next_check.take_if(|check| *check <= now).is_some() {
+                let keys = state.waiting.keys().cloned().collect::<Vec<_>>();
+                released = state.release(keys, &is_met);
+            }
             while let Some((until, key)) = state.deadlines.first().cloned()
                 && until <= now
             {
                 tracing::debug!(%key, limit = ?self.limit, "the cache did not receive the key's write in time; reconciling anyway");
                 released.push(state.forget(&key).unwrap_or((key, BACKGROUND)));
             }
-            return released;
+            if !released.is_empty() {
+                return released;
+            }
         }
     }
 }
@@ -285,6 +288,37 @@ impl WritesState {
             self.deadlines.insert((until, key.clone()));
         }
         changed
+    }
+
+    /// When the next key may have to be released.
+    fn next(&mut self) -> Option<Instant> {
+        if self.waited_for.is_empty() {
+            self.next_check = None;
+        } else if self.next_check.is_none() {
+            self.next_check = Some(Instant::now() + REVISION_PAUSE);
+        }
+        let deadline = self.deadlines.first().map(|(until, _)| *until);
+        self.next_check.into_iter().chain(deadline).min()
+    }
+
+    /// Removes what these keys no longer wait for. Returns the parked keys that waited for nothing else.
+    fn release(
+        &mut self,
+        keys: impl IntoIterator<Item = Key>,
+        is_met: impl Fn(&Key, &Expected) -> bool,
+    ) -> Vec<Released> {
+        let mut released = Vec::new();
+        for key in keys {
+            let Some(waiting) = self.waiting.get_mut(&key) else { continue };
+            let met = waiting.expected.extract_if(.., |expected| is_met(&key, expected)).collect::<Vec<_>>();
+            if waiting.is_over() {
+                released.extend(self.forget(&key));
+            }
+            for expected in &met {
+                self.stop_waiting(&key, expected);
+            }
+        }
+        released
     }
 
     /// Removes a key. Returns it if it is parked.
@@ -404,10 +438,26 @@ mod tests {
         tokio::time::advance(Duration::from_secs(10)).await;
         writes.expect(&key("a"), expected(&[&one], "9"), |_| false);
         writes.park(&key("a"), 3);
-        assert_eq!(writes.expired().await, [(key("a"), 3)]);
+        assert_eq!(writes.released(|_, _| false).await, [(key("a"), 3)]);
         assert_eq!(start.elapsed(), Duration::from_secs(40));
         assert!(!writes.park(&key("a"), 0));
-        assert!(writes.expired().now_or_never().is_none());
+        assert!(writes.released(|_, _| false).now_or_never().is_none());
+        assert!(is_empty(&writes));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_check_of_the_caches_releases_parked_keys() {
+        let writes = Writes::new(Duration::MAX);
+        let (one, two) = ((0, key("one")), (1, key("two")));
+        writes.expect(&key("a"), expected(&[&one], "7"), |_| false);
+        writes.expect(&key("a"), expected(&[&two], "8"), |_| false);
+        writes.expect(&key("b"), expected(&[&two], "8"), |_| false);
+        writes.park(&key("a"), 0);
+        let start = Instant::now();
+        let is_met =
+            |_: &Key, expected: &Expected| expected.version == "7" || start.elapsed() > 10 * REVISION_PAUSE;
+        assert_eq!(writes.released(is_met).await, [(key("a"), 0)], "b is not parked");
+        assert_eq!(start.elapsed(), 11 * REVISION_PAUSE);
         assert!(is_empty(&writes));
     }
 
@@ -415,7 +465,7 @@ mod tests {
     async fn a_key_whose_write_never_appears_is_released_without_being_queued() {
         let writes = Writes::new(Duration::from_secs(30));
         writes.expect(&key("a"), expected(&[&(0, key("one"))], "7"), |_| false);
-        assert_eq!(writes.expired().await, [(key("a"), BACKGROUND)]);
+        assert_eq!(writes.released(|_, _| false).await, [(key("a"), BACKGROUND)]);
         assert!(is_empty(&writes));
     }
 
@@ -425,7 +475,7 @@ mod tests {
         writes.expect(&key("a"), expected(&[&(0, key("one"))], "7"), |_| false);
         tokio::time::advance(Duration::from_secs(365 * 24 * 3600)).await;
         assert!(writes.park(&key("a"), 0));
-        assert!(writes.expired().now_or_never().is_none());
+        assert!(writes.released(|_, _| false).now_or_never().is_none());
     }
 
     #[tokio::test(start_paused = true)]
@@ -460,7 +510,10 @@ mod tests {
         writes.expect(&key("a"), expected(&[&place], "7"), |_| false);
         assert_eq!(writes.seen(&place, |_| true), [], "the request is unanswered");
         tokio::time::advance(Duration::from_secs(60)).await;
-        assert!(writes.expired().now_or_never().is_none(), "the limit applies to answered requests only");
+        assert!(
+            writes.released(|_, _| false).now_or_never().is_none(),
+            "the limit applies to answered requests only"
+        );
         assert_eq!(writes.answered(&key("a"), two), Some((key("a"), 5)));
         assert!(is_empty(&writes));
     }

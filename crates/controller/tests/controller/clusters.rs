@@ -211,3 +211,31 @@ async fn a_cluster_has_any_name_that_is_not_empty() {
     assert!(clusters.remove(ARN));
     manager.stop().await.unwrap();
 }
+
+#[tokio::test(start_paused = true)]
+async fn c6_a_write_that_outlives_its_cluster_does_not_defer_keys_of_the_new_one() {
+    let (old, new) = (server(&["a"]).await, server(&["a"]).await);
+    let late = Fault::new(FaultAction::Delay(Duration::from_secs(10)));
+    old.faults().arm(late.on(Match::verb(Verb::Patch).resource("secrets")));
+    let log = Log::default();
+    let repeated = async |ctx: Context<Log>, key: Key| {
+        let _done = reconcile(ctx, key).await?;
+        Ok::<_, Error>(Action::RequeueAfter(Duration::from_secs(1)))
+    };
+    let controller = Controller::of_clusters("t")
+        .concurrency(2)
+        .write_wait_max(Duration::MAX)
+        .build(log.clone(), repeated)
+        .unwrap();
+    let clusters = controller.clusters();
+    clusters.add("east", triggers(&old)).unwrap();
+    let manager = testing::start(Manager::new().controller(controller));
+    log.next(1).await;
+    clusters.add("east", triggers(&new)).unwrap();
+    sleep(Duration::from_secs(20)).await;
+    assert_eq!(secrets(&old).await, ["a"], "the write of the old cluster was executed");
+    log.take();
+    sleep(Duration::from_secs(20)).await;
+    assert!(log.take().len() > 10, "the key is reconciled in the new cluster");
+    manager.stop().await.unwrap();
+}

@@ -21,7 +21,7 @@ use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use serde_json::json;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use crate::tracking::tagged;
 
@@ -39,8 +39,14 @@ const HISTORY: usize = 20;
 /// Overridden by `OWN_WRITES_SEED`.
 const SEED: u64 = 7;
 
-/// How long a run can be without a reconcile.
-const STALL_MAX: Duration = Duration::from_secs(600);
+/// The longest time between two outages, in milliseconds.
+const OUTAGE_PAUSE_MS: u64 = 1_000;
+
+/// The longest outage, in milliseconds.
+const OUTAGE_MS: u64 = 200;
+
+/// How long a key can be without a reconcile.
+const STALL_MAX: Duration = Duration::from_secs(120);
 
 /// How many reconciles a run checks.
 fn steps() -> usize {
@@ -67,6 +73,8 @@ struct Data {
     tracking: Tracking,
     random: Mutex<StdRng>,
     steps: AtomicUsize,
+    /// When each key was reconciled last.
+    reconciled: Mutex<BTreeMap<Key, Instant>>,
     /// How often a write removed the last finalizer of a deleted child, and so the child.
     finalized: AtomicUsize,
     /// The last steps of each key.
@@ -89,8 +97,14 @@ impl Data {
 
     async fn live(&self, key: &Key) -> Children {
         let api = Api::<Secret>::default_namespaced(self.observer.clone());
-        let children =
-            api.list(&ListParams::default().labels(&format!("owner={}", key.name()))).await.unwrap();
+        let owner = ListParams::default().labels(&format!("owner={}", key.name()));
+        let children = loop {
+            match api.list(&owner).await {
+                Ok(children) => break children,
+                // An outage. No other client changes the children meanwhile.
+                Err(_) => sleep(Duration::from_millis(1)).await,
+            }
+        };
         let state = |child: &Secret| (child.uid().unwrap(), child.resource_version().unwrap());
         children.iter().map(|child| (child.name_any(), state(child))).collect()
     }
@@ -121,6 +135,7 @@ async fn reconcile(ctx: Context<Arc<Data>>, key: Key) -> Result<Action, Error> {
     let data = ctx.data().clone();
     let (cached, live) = (data.cached(&key), data.live(&key).await);
     data.steps.fetch_add(1, Ordering::Relaxed);
+    data.reconciled.lock().insert(key.clone(), Instant::now());
     data.note(&key, format!("reconcile: cached {cached:?}"));
     if cached != live {
         let history = data.history.lock().get(&key).cloned().unwrap_or_default();
@@ -214,6 +229,16 @@ fn arm(server: &Server) {
     }
 }
 
+/// Breaks all connections, and refuses new ones for a while. Sometimes compacts the history, so that watches cannot resume.
+async fn outage(server: &Server, random: &mut StdRng) {
+    server.refuse_connections().await;
+    sleep(Duration::from_millis(random.random_range(0..OUTAGE_MS))).await;
+    if random.random_bool(0.3) {
+        server.compact();
+    }
+    server.accept_connections().await.unwrap();
+}
+
 /// Runs until so many reconciles were checked; returns what led to each violation of the property.
 async fn run(tracking: Tracking, steps: usize) -> Vec<String> {
     let seed = seed();
@@ -234,6 +259,7 @@ async fn run(tracking: Tracking, steps: usize) -> Vec<String> {
         tracking,
         random: Mutex::new(StdRng::seed_from_u64(seed)),
         steps: AtomicUsize::new(0),
+        reconciled: Mutex::default(),
         finalized: AtomicUsize::new(0),
         history: Mutex::default(),
         explained: Mutex::default(),
@@ -250,15 +276,16 @@ async fn run(tracking: Tracking, steps: usize) -> Vec<String> {
     maps.synced().await.unwrap();
     secrets.synced().await.unwrap();
     arm(&server);
-    let mut last = (0, Instant::now());
-    while last.0 < steps {
-        tokio::time::sleep(Duration::from_millis(100)).await;
-        let now = data.steps.load(Ordering::Relaxed);
-        if now > last.0 {
-            last = (now, Instant::now());
+    let mut random = StdRng::seed_from_u64(seed);
+    while data.steps.load(Ordering::Relaxed) < steps {
+        sleep(Duration::from_millis(random.random_range(0..OUTAGE_PAUSE_MS))).await;
+        outage(&server, &mut random).await;
+        for (key, last) in &*data.reconciled.lock() {
+            assert!(last.elapsed() < STALL_MAX, "{key} is stuck: {:?}", data.history.lock().get(key));
         }
-        assert!(last.1.elapsed() < STALL_MAX, "no progress after {} reconciles", last.0);
     }
+    let reconciled = data.reconciled.lock().len();
+    assert!(reconciled == KEYS, "only {reconciled} keys were reconciled");
     assert!(data.finalized.load(Ordering::Relaxed) > 0, "no write has removed a last finalizer");
     server.faults().clear();
     manager.stop_handle().stop();

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -9,8 +10,9 @@ use embedded_apiserver::{Action as FaultAction, ApiBody, Fault, Match, Server, V
 use futures::stream::pending;
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use kube_client::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube_client::client::retry::RetryPolicy;
 use kube_client::{Api, Client};
 use kube_core::{ApiResource, DynamicObject, ObjectMeta};
 use kube_informer::{Informer, Key};
@@ -23,7 +25,8 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use tokio::time::sleep;
-use tower::ServiceBuilder;
+use tower::retry::RetryLayer;
+use tower::{BoxError, ServiceBuilder, ServiceExt, service_fn};
 
 use crate::support::{Log, capture_logs, done};
 
@@ -83,11 +86,11 @@ where
 {
     let log = Log::default();
     let secrets = world.secrets.lister();
-    let (write, writes) = (Arc::new(write), Arc::new(std::sync::atomic::AtomicUsize::new(0)));
+    let (write, writes) = (Arc::new(write), Arc::new(AtomicUsize::new(0)));
     let reconcile = move |ctx: Context<Log>, _: Key| {
         let mut names = secrets.list().iter().map(|secret| secret.name().to_owned()).collect::<Vec<_>>();
         names.sort();
-        let (write, number) = (write.clone(), writes.fetch_add(1, std::sync::atomic::Ordering::Relaxed));
+        let (write, number) = (write.clone(), writes.fetch_add(1, Ordering::Relaxed));
         async move {
             ctx.data().note(format!("{names:?}"));
             match number {
@@ -358,7 +361,7 @@ async fn a_refused_write_is_not_unknown() {
         .faults()
         .arm(Fault::new(FaultAction::Delay(Duration::ZERO)).on(Match::verb(Verb::Get).resource("secrets")));
     let (manager, log) = start(&world, async |ctx: Context<Log>| {
-        assert!(api(&ctx).create(&PostParams::default(), &secret("old")).await.is_err(), "it exists");
+        assert!(api(&ctx).create(&PostParams::default(), &secret("_")).await.is_err(), "the name is invalid");
         Ok(())
     });
     log.next(1).await;
@@ -713,4 +716,162 @@ pub fn tagged(server: &Server, name: &'static str) -> Client {
     };
     let service = ServiceBuilder::new().map_request(tag).service(server.service());
     Client::new(service, "default")
+}
+
+#[tokio::test(start_paused = true)]
+async fn delete_without_a_uid_reports_a_conflict() {
+    let world = world(&[object("ConfigMap", "a"), object("Secret", "child")]).await;
+    let ctx = Context::for_test(()).main(&world.maps).context(&Key::new("default", "a"));
+    let denied = FaultAction::Status {
+        code: 409,
+        reason: "Conflict".into(),
+        message: "denied by a webhook".into(),
+        retry_after_seconds: 0,
+    };
+    world.server.faults().arm(Fault::new(denied).on(Match::verb(Verb::Delete)));
+    let error = ctx.delete(&secret("child")).await.unwrap_err();
+    assert_eq!(error.code(), Some(409), "{error}");
+}
+
+/// A client that repeats requests after a 504, and a gateway that loses the answer to the first request of this method: the server
+/// executes it, and the gateway answers 504.
+fn repeating(server: &Server, method: http::Method) -> Client {
+    let (service, lost) = (server.service(), Arc::new(AtomicBool::new(false)));
+    let gateway = service_fn(move |request: http::Request<kube_client::client::Body>| {
+        let is_lost = request.method() == method && !lost.swap(true, Ordering::Relaxed);
+        let service = service.clone();
+        async move {
+            let mut response = service.oneshot(request).await.map_err(BoxError::from)?;
+            if is_lost {
+                *response.status_mut() = http::StatusCode::GATEWAY_TIMEOUT;
+            }
+            Ok::<_, BoxError>(response)
+        }
+    });
+    let retry = RetryLayer::new(RetryPolicy::default());
+    Client::new(ServiceBuilder::new().layer(retry).service(gateway), "default")
+}
+
+#[tokio::test(start_paused = true)]
+async fn c6_a_write_that_the_client_repeated_is_awaited() {
+    let objects = [object("ConfigMap", "a"), object("Secret", "old")];
+    for (method, expected) in [(http::Method::DELETE, "[]"), (http::Method::POST, r#"["new", "old"]"#)] {
+        let world = world(&objects).await;
+        let client = repeating(&world.server, method.clone());
+        let maps = Informer::<ConfigMap>::builder(client).namespaces(["default"]).start().unwrap();
+        maps.synced().await.unwrap();
+        let world = World { maps, ..world };
+        lag(&world.server);
+        let (_manager, log) = start(&world, move |ctx: Context<Log>| {
+            let method = method.clone();
+            async move {
+                let code = match method {
+                    http::Method::DELETE => api(&ctx).delete("old", &DeleteParams::default()).await.err(),
+                    _ => api(&ctx).create(&PostParams::default(), &secret("new")).await.err(),
+                };
+                let code = code.map(|error| match error {
+                    kube_client::Error::Api(status) => status.code,
+                    error => panic!("{error}"),
+                });
+                assert!(matches!(code, Some(404 | 409)), "{code:?}");
+                Ok(())
+            }
+        });
+        assert_eq!(log.next(1).await, [r#"["old"]"#]);
+        assert_eq!(log.next(1).await, [expected]);
+    }
+}
+
+/// Cuts the watch on secrets, and opens it again only after an hour.
+fn lag_long(server: &Server) {
+    let late = Fault::new(FaultAction::Delay(3600 * SECOND));
+    server.faults().arm(late.on(Match::verb(Verb::Watch).resource("secrets")));
+    server.disconnect_all();
+}
+
+/// Waits for the second reconcile. Without its write in the cache, it would begin after an hour.
+async fn second(log: &Log) -> Vec<String> {
+    let began = tokio::time::Instant::now();
+    let lines = log.next(1).await;
+    assert!(began.elapsed() < 60 * SECOND, "{:?}: {lines:?}", began.elapsed());
+    lines
+}
+
+#[tokio::test(start_paused = true)]
+async fn c6_a_relist_without_an_event_of_the_object_releases_its_key() {
+    let world = world(&[object("ConfigMap", "a")]).await;
+    lag(&world.server);
+    let (_manager, log) = start(&world, async |ctx: Context<Log>| {
+        api(&ctx).create(&PostParams::default(), &secret("new")).await?;
+        api(&ctx).delete("new", &DeleteParams::default()).await?;
+        Ok(())
+    });
+    assert_eq!(log.next(1).await, ["[]"]);
+    sleep(SECOND).await;
+    // The watch cannot resume, and the list has nothing new.
+    world.server.compact();
+    assert_eq!(second(&log).await, ["[]"]);
+}
+
+/// Informers of the secrets of another type.
+async fn of_other_types(server: &Server, types: &[&str]) -> Vec<Informer<Secret>> {
+    let mut informers = Vec::new();
+    for secret_type in types {
+        let builder = Informer::<Secret>::builder(server.client().unwrap());
+        let informer = builder.fields(format!("type={secret_type}")).start().unwrap();
+        informer.synced().await.unwrap();
+        informers.push(informer);
+    }
+    informers
+}
+
+#[tokio::test(start_paused = true)]
+async fn c6_a_write_that_field_selectors_exclude_defers_its_key_until_the_informers_have_reached_it() {
+    for types in [&["example.com/one"][..], &["example.com/one", "example.com/two"]] {
+        let world = world(&[object("ConfigMap", "a")]).await;
+        let informers = of_other_types(&world.server, types).await;
+        let log = Log::default();
+        let reconcile = async |ctx: Context<Log>, _: Key| {
+            ctx.data().note("reconcile");
+            ctx.apply(&secret("new")).await?;
+            Ok::<_, Error>(Action::RequeueAfter(SECOND))
+        };
+        let builder = Controller::builder("t", &world.maps).write_wait_max(Duration::MAX);
+        let builder = informers.iter().fold(builder, |builder, informer| builder.watches(informer, |_| []));
+        let _manager =
+            testing::start(Manager::new().controller(builder.build(log.clone(), reconcile).unwrap()));
+        log.next(1).await;
+        sleep(10 * SECOND).await;
+        assert!(log.take().is_empty(), "no informer has reached the write");
+        world.server.send_bookmarks();
+        sleep(10 * SECOND).await;
+        assert!(
+            log.take().len() > 1,
+            "the write is in the cache of no informer, and an unchanged object is not written"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn c6_a_key_does_not_wait_for_a_namespace_that_no_longer_matches() {
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "web", "labels": {"team": "web"}}});
+    let World { server, maps, write_wait_max, .. } = world(&[object("ConfigMap", "a"), namespace]).await;
+    let secrets = Informer::<Secret>::builder(server.client().unwrap());
+    let secrets = secrets.namespaces_matching("team=web").start().unwrap();
+    secrets.synced().await.unwrap();
+    let world = World { server, maps, secrets, write_wait_max };
+    lag_long(&world.server);
+    let namespaces = Api::<Namespace>::all(world.server.client().unwrap());
+    let (_manager, log) = start(&world, move |ctx: Context<Log>| {
+        let namespaces = namespaces.clone();
+        async move {
+            let created = Api::<Secret>::namespaced(ctx.client(), "web");
+            created.create(&PostParams::default(), &secret("new")).await?;
+            let patch = Patch::Merge(json!({"metadata": {"labels": {"team": "other"}}}));
+            namespaces.patch("web", &PatchParams::default(), &patch).await?;
+            Ok(())
+        }
+    });
+    assert_eq!(log.next(1).await, ["[]"]);
+    assert_eq!(second(&log).await, ["[]"]);
 }

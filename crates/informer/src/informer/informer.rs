@@ -335,6 +335,12 @@ impl<K: Send + Sync + 'static> Informer<K> {
         self.core().behind(resource_version)
     }
 
+    /// Whether this informer may have an object with this key: it watches the namespace, and no field selector excludes the name.
+    #[doc(hidden)]
+    pub fn is_in_scope(&self, key: &Key) -> bool {
+        self.core().scopes.of(key).is_ok()
+    }
+
     /// The key of an object that the server accepted, if this informer will show it.
     ///
     /// # Errors
