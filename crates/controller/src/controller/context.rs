@@ -1,5 +1,6 @@
 //! The context of a reconcile.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
@@ -29,6 +30,9 @@ pub(super) struct Run {
     pub(super) key: Key,
     /// The uid of the key's cached object when the reconcile began: the only object that may own its children.
     pub(super) owner: Option<String>,
+    /// The cleanups of the key's object that had succeeded when the reconcile began. Their record ends when the object is gone, but
+    /// the reconcile may have read the object before.
+    pub(super) cleanups: Vec<(String, BTreeSet<String>)>,
     pub(super) id: u64,
     pub(super) failures: u32,
     pub(super) tools: Arc<Tools>,
@@ -225,7 +229,9 @@ impl<D> Context<D> {
 
     /// Whether the cleanup for a finalizer of this object succeeded before.
     pub(crate) fn is_cleaned_up(&self, url: &str, meta: &ObjectMeta, finalizer: &str) -> bool {
-        named(url).is_some_and(|named| self.run.tools.is_cleaned_up(&named, meta, finalizer))
+        let uid = meta.uid.as_deref().unwrap_or_default();
+        self.run.cleanups.iter().any(|(of, finalizers)| of == uid && finalizers.contains(finalizer))
+            || named(url).is_some_and(|named| self.run.tools.is_cleaned_up(&named, meta, finalizer))
     }
 }
 

@@ -1,5 +1,7 @@
 //! Which informers have, or will have, a write: the places where a key expects it.
 
+use std::collections::BTreeSet;
+
 use kube_core::{ApiResource, ObjectMeta, Resource};
 use kube_informer::{Key, WaitError};
 
@@ -78,6 +80,13 @@ impl Tools {
         shown
             .into_iter()
             .any(|number| self.intake.writes.is_cleaned(&(number, object.clone()), uid, finalizer))
+    }
+
+    /// The cleanups of the key's object that have succeeded: its uid and the finalizers.
+    pub(super) fn cleanups(&self, key: &Key) -> Vec<(String, BTreeSet<String>)> {
+        let object = key.in_cluster("");
+        let numbers = self.first..self.first + self.watched.len();
+        numbers.filter_map(|number| self.intake.writes.cleanups(&(number, object.clone()))).collect()
     }
 
     /// Forgets the cleanups of an object that is not being deleted.

@@ -194,6 +194,7 @@ impl<D> TestContext<D> {
         let run = Run {
             key: key.clone(),
             owner: tools.owner_uid(key),
+            cleanups: Vec::new(),
             id: 0,
             failures: self.failures,
             tools: Arc::new(tools),

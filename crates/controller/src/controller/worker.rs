@@ -213,6 +213,7 @@ impl<D: Send + Sync + 'static> Job<D> {
         let run = Run {
             key: (**work).clone(),
             owner: tools.owner_uid(work),
+            cleanups: tools.cleanups(work),
             id,
             failures,
             tools: tools.clone(),

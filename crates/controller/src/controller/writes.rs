@@ -190,6 +190,12 @@ impl Writes {
             .is_some_and(|cleaned| cleaned.expected.uid == uid && cleaned.finalizers.contains(finalizer))
     }
 
+    /// The uid and the finalizers of an object whose cleanups succeeded.
+    pub(crate) fn cleanups(&self, place: &Place) -> Option<(String, BTreeSet<String>)> {
+        let state = self.state.lock();
+        state.cleaned.get(place).map(|cleaned| (cleaned.expected.uid.clone(), cleaned.finalizers.clone()))
+    }
+
     /// Forgets the cleanups of an object that is not being deleted: a restore has brought it back.
     pub(crate) fn forget_cleaned(&self, place: &Place) {
         self.state.lock().cleaned.remove(place);

@@ -10,7 +10,7 @@ use http_body_util::BodyExt as _;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, ObjectReference};
 use k8s_openapi::api::events::v1::Event;
 use kube_client::Api;
-use kube_client::api::{DeleteParams, PostParams};
+use kube_client::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube_informer::building_blocks::ReflectorConfig;
 use kube_informer::{Informer, InformerMetrics, Key, WatchList};
 use kube_informer_controller::{
@@ -54,6 +54,14 @@ struct Finalizing {
 async fn finalizing(context: Context<Arc<Finalizing>>, key: Key) -> Result<Action, Error> {
     let data = context.data().clone();
     let Some(object) = data.maps.lister().get(&key) else { return done() };
+    finalize_object(&context, object.decode()?).await
+}
+
+async fn finalize_object(
+    context: &Context<Arc<Finalizing>>,
+    object: Arc<ConfigMap>,
+) -> Result<Action, Error> {
+    let data = context.data();
     let stage = |stage: Stage<ConfigMap>| async {
         match stage {
             Stage::Apply(map) => {
@@ -66,7 +74,7 @@ async fn finalizing(context: Context<Arc<Finalizing>>, key: Key) -> Result<Actio
             }
         }
     };
-    finalize(&context, &data.api, "example.com/tidy", object.decode()?, stage).await
+    finalize(context, &data.api, "example.com/tidy", object, stage).await
 }
 
 #[tokio::test(start_paused = true)]
@@ -152,6 +160,43 @@ async fn c9_a_cleanup_that_succeeded_is_not_repeated_when_removing_the_finalizer
     ] {
         assert_eq!(finalize_behind(Some(fault)).await, ["clean up"]);
     }
+}
+
+/// Begins with a deleted object that was cleaned up before, and continues when the cache no longer has it.
+async fn finalizing_late(context: Context<Arc<Finalizing>>, key: Key) -> Result<Action, Error> {
+    let data = context.data().clone();
+    let Some(object) = data.maps.lister().get(&key) else { return done() };
+    let object = object.decode()?;
+    if context.failures() > 0 {
+        data.log.note("begin again");
+        while data.maps.lister().get(&key).is_some() {
+            sleep(SECOND).await; // paused time: nothing sleeps
+        }
+    }
+    finalize_object(&context, object).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn c9_a_cleanup_is_not_repeated_by_a_reconcile_that_outlasts_the_object() {
+    let (server, client) = server().await;
+    let api: Api<ConfigMap> = Api::default_namespaced(client.clone());
+    let (log, maps) = (Log::default(), maps(&client));
+    let data =
+        Finalizing { log: log.clone(), maps: maps.clone(), api: api.clone(), cleanup: Mutex::default() };
+    let controller = Controller::builder("t", &maps).build(Arc::new(data), finalizing_late).unwrap();
+    let _running = Running::start(controller);
+    api.create(&PostParams::default(), &map("a")).await.unwrap();
+    log.next(2).await;
+    let (code, reason, message) = (409, "Conflict".into(), "x".into());
+    let conflict = FaultAction::Status { code, reason, message, retry_after_seconds: 0 };
+    server.faults().arm(Fault::new(conflict).on(Match::verb(Verb::Patch)).once());
+    api.delete("a", &DeleteParams::default()).await.unwrap();
+    assert_eq!(log.next(2).await, ["clean up", "begin again"]);
+    // Another client removes the finalizer.
+    let released = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    api.patch("a", &PatchParams::default(), &released).await.unwrap();
+    sleep(60 * SECOND).await; // paused time: nothing sleeps
+    assert_eq!(log.take(), Vec::<String>::new());
 }
 
 #[tokio::test(start_paused = true)]
