@@ -98,9 +98,11 @@ impl Table<'_> {
                 self.line(|column| self.cell(column, *subject, figures))
             );
         }
-        let better = self.better();
-        if !better.is_empty() {
-            text += &format!("\nBetter than ours: {}.\n", better.join("; "));
+        for (ours, title) in [(self.first(), "ours"), (self.decoding(), "ours, decoded in the handler")] {
+            let better = ours.map_or_else(Vec::new, |ours| self.better(ours));
+            if !better.is_empty() {
+                text += &format!("\nBetter than {title}: {}.\n", better.join("; "));
+            }
         }
         let before: Vec<_> =
             self.columns.iter().filter(|column| column.done_before).map(|column| column.title).collect();
@@ -137,16 +139,28 @@ impl Table<'_> {
     }
 
     fn reference(&self, column: Column) -> Option<f64> {
-        self.results.first()?.1.median(column.figure)
+        self.median(self.first()?, column)
     }
 
-    /// The columns in which a peer's median is better than ours by at least 5 %.
-    fn better(&self) -> Vec<String> {
+    /// Our row that does the peers' work: every object is decoded on arrival.
+    fn decoding(&self) -> Option<Subject> {
+        self.results
+            .iter()
+            .map(|(subject, _)| *subject)
+            .find(|subject| *subject == Subject::OursDecoding)
+    }
+
+    fn median(&self, subject: Subject, column: Column) -> Option<f64> {
+        self.results.iter().find(|(other, _)| *other == subject)?.1.median(column.figure)
+    }
+
+    /// The columns in which a peer's median is better than that of one of our rows by at least 5 %.
+    fn better(&self, than: Subject) -> Vec<String> {
         let peers =
             self.results.iter().filter(|(subject, _)| !subject.is_ours() && *subject != Subject::Floor);
         let found = peers.filter_map(|(subject, figures)| {
             let columns = self.columns.iter().filter(|column| !column.done_before).filter_map(|column| {
-                let (theirs, ours) = (figures.median(column.figure)?, self.reference(*column)?);
+                let (theirs, ours) = (figures.median(column.figure)?, self.median(than, *column)?);
                 let times = 1.0 / column.ratio(theirs, ours);
                 (times >= 1.05).then(|| format!("“{}” ({times:.1}×)", column.title))
             });
@@ -205,6 +219,20 @@ mod tests {
         assert!(text.contains("| ours, protobuf | 2.00 s | 500 |"), "{text}");
         assert!(text.contains("| client-go, protobuf | 7.00 s, **3.50×** | 2.00 k, **0.25×** |"), "{text}");
         assert!(text.ends_with("Better than ours: client-go, protobuf in “per second” (4.0×).\n"), "{text}");
+    }
+
+    #[test]
+    fn peers_that_are_better_than_our_row_that_decodes_are_named() {
+        let results = [
+            (Subject::Ours, figures(2.0, 500.0)),
+            (Subject::OursDecoding, figures(8.0, 500.0)),
+            (Subject::ClientGo, figures(4.0, 500.0)),
+        ];
+        let text = Table { columns: COLUMNS, results: &results }.text();
+        assert!(!text.contains("Better than ours:"), "{text}");
+        let expected =
+            "\nBetter than ours, decoded in the handler: client-go, protobuf in “client CPU” (2.0×).\n";
+        assert!(text.ends_with(expected), "{text}");
     }
 
     #[test]

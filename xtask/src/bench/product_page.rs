@@ -27,7 +27,7 @@ const fn row(title: &'static str, scenario: &'static str, column: &'static str, 
 const ROWS: &[Row] = &[
     row("initial list of 50,000 pods: client CPU", "sync-50000", "client CPU", Ours),
     row("the same, each object decoded in a handler", "sync-50000", "client CPU", OursDecoding),
-    row("memory afterwards", "sync-50000", "memory afterwards", Ours),
+    row("memory after the list", "sync-50000", "memory afterwards", Ours),
     row("relist of the same pods: client CPU", "sync-50000", "relist, client CPU", Ours),
     row("peak memory during the relist", "sync-50000", "relist, peak memory", Ours),
     row("10,000 pods without a common template: memory", "sync-varied-pods", "memory afterwards", Ours),
@@ -38,12 +38,18 @@ const ROWS: &[Row] = &[
     row("the same: memory", "metadata", "memory afterwards", OursMetadata),
     row("changes as fast as the server sends them: CPU per change", "watch", "client CPU per change", Ours),
     row("the same, decoded in the handler", "watch", "client CPU per change", OursDecoding),
+    row("500 changes per second: CPU per change", "watch-500", "client CPU per change", Ours),
+    row("the same, decoded in the handler", "watch-500", "client CPU per change", OursDecoding),
+    row("5,000 changes per second: CPU per change", "watch-5000", "client CPU per change", Ours),
+    row("the same, decoded in the handler", "watch-5000", "client CPU per change", OursDecoding),
     row("5,000 changes per second: median latency", "watch-5000", "lag, p50", Ours),
+    row("the same, decoded in the handler", "watch-5000", "lag, p50", OursDecoding),
     row("the 20 pods of a node, by index", "reads", "pods of one node", Ours),
     row("get one of 10,000 pods", "reads", "get", Ours),
     row("get and decode it, first read", "reads", "get and decode, first read", Ours),
     row("get and decode one of 50 pods, again", "reads", "get and decode, cached", Ours),
     row("list all pods, per pod", "reads", "list, per pod", Ours),
+    row("list and decode all pods, per pod", "reads", "list and decode, per pod", Ours),
 ];
 
 /// The peers' columns. A scenario has at most one of the subjects of a column, or the first one counts.
