@@ -45,8 +45,8 @@ const OUTAGE_PAUSE_MS: u64 = 1_000;
 /// The longest outage, in milliseconds.
 const OUTAGE_MS: u64 = 200;
 
-/// How long a key can be without a reconcile.
-const STALL_MAX: Duration = Duration::from_secs(120);
+/// How long a key can be without a reconcile: several back-offs of an informer in a row, of up to a minute each.
+const STALL_MAX: Duration = Duration::from_secs(600);
 
 /// How many reconciles a run checks.
 fn steps() -> usize {

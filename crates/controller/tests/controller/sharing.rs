@@ -36,6 +36,9 @@ const RETRY: Duration = Duration::from_secs(2);
 /// How long one reconcile takes.
 const WORK: Duration = Duration::from_millis(50);
 
+/// How long replicas may take after a fault. A watch that hangs is detected after three minutes of silence.
+const SETTLED_MAX: Duration = Duration::from_secs(400);
+
 /// A server, and an observer of all work on it.
 struct Rig {
     server: Server,
@@ -201,7 +204,7 @@ impl Rig {
             }
         };
         let statuses = || replicas.iter().map(|replica| replica.lease.status()).collect::<Vec<_>>();
-        assert!(timeout(180 * SECOND, balanced).await.is_ok(), "not balanced: {:#?}", statuses());
+        assert!(timeout(SETTLED_MAX, balanced).await.is_ok(), "not balanced: {:#?}", statuses());
     }
 
     /// Waits until every change was reconciled.
@@ -211,7 +214,7 @@ impl Rig {
                 sleep(SECOND / 10).await;
             }
         };
-        if timeout(180 * SECOND, settled).await.is_err() {
+        if timeout(SETTLED_MAX, settled).await.is_err() {
             panic!("not reconciled: {:?}", self.unseen().await);
         }
     }
