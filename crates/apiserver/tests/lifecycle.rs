@@ -220,10 +220,12 @@ async fn workloads_are_scaled_and_count_their_generations() {
     let deployments = "/apis/apps/v1/namespaces/default/deployments";
     let template =
         json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
-    let spec = json!({"selector": {"matchLabels": {"a": "b"}}, "template": template});
+    let selector =
+        json!({"matchLabels": {"a": "b"}, "matchExpressions": [{"key": "c", "operator": "DoesNotExist"}]});
+    let spec = json!({"selector": selector, "template": template});
     session.json("POST", deployments, json!({"metadata": {"name": "d"}, "spec": spec})).await;
     let scale = session.find(&format!("{deployments}/d/scale")).await.unwrap();
-    assert_eq!((&scale["spec"]["replicas"], &scale["status"]["selector"]), (&json!(1), &json!("a=b")));
+    assert_eq!((&scale["spec"]["replicas"], &scale["status"]["selector"]), (&json!(1), &json!("a=b,!c")));
     session.json("PATCH", &format!("{deployments}/d/scale"), json!({"spec": {"replicas": 4}})).await;
     session.json("PATCH", &format!("{deployments}/d/status"), json!({"status": {"replicas": 2}})).await;
     session.json("PATCH", &format!("{deployments}/d"), json!({"metadata": {"labels": {"x": "y"}}})).await;

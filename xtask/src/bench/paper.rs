@@ -144,10 +144,7 @@ impl Table<'_> {
 
     /// Our row that does the peers' work: every object is decoded on arrival.
     fn decoding(&self) -> Option<Subject> {
-        self.results
-            .iter()
-            .map(|(subject, _)| *subject)
-            .find(|subject| *subject == Subject::OursDecoding)
+        self.results.iter().map(|(subject, _)| *subject).find(|subject| *subject == Subject::OursDecoding)
     }
 
     fn median(&self, subject: Subject, column: Column) -> Option<f64> {

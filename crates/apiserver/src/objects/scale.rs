@@ -1,5 +1,6 @@
 //! The `scale` subresource: a workload's replicas, in one kind for all workloads.
 
+use kube_wire::LabelSelector;
 use serde_json::{Value, json};
 
 use super::meta::{self, meta};
@@ -91,7 +92,11 @@ fn shown(resource: &Resource, object: &Value) -> Value {
     scale["spec"] =
         number(&paths.replicas).map_or_else(|| json!({}), |replicas| json!({"replicas": replicas}));
     scale["status"] = json!({"replicas": number(&paths.status_replicas).unwrap_or(0)});
-    let selector = paths.selector.as_deref().and_then(|path| find(object, path)).map(selector_text);
+    let selector = paths
+        .selector
+        .as_deref()
+        .and_then(|path| find(object, path))
+        .map(|selector| selector_text(resource, selector));
     if let Some(selector) = selector.filter(|text| !text.is_empty()) {
         scale["status"]["selector"] = selector.into();
     }
@@ -107,25 +112,22 @@ fn paths(resource: &Resource) -> ScalePaths {
             selector: scale.label_selector_path.as_deref().map(path),
         };
     }
-    let selector =
-        if resource.is("", "replicationcontrollers") { "spec.selector" } else { "spec.selector.matchLabels" };
     ScalePaths {
         replicas: path("spec.replicas"),
         status_replicas: path("status.replicas"),
-        selector: Some(path(selector)),
+        selector: Some(path("spec.selector")),
     }
 }
 
-/// A selector as text. Custom resources store it as a string, workloads as a map of labels.
-fn selector_text(selector: &Value) -> String {
-    if let Some(text) = selector.as_str() {
-        return text.to_owned();
+/// A selector as text. Custom resources store it as a string, ReplicationControllers as a map of labels.
+fn selector_text(resource: &Resource, selector: &Value) -> String {
+    match selector {
+        Value::String(text) => text.clone(),
+        labels if resource.is("", "replicationcontrollers") => {
+            LabelSelector::text_of(&json!({"matchLabels": labels}))
+        }
+        selector => LabelSelector::text_of(selector),
     }
-    let labels = selector.as_object().into_iter().flatten();
-    labels
-        .map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()))
-        .collect::<Vec<_>>()
-        .join(",")
 }
 
 fn find<'a>(object: &'a Value, path: &[String]) -> Option<&'a Value> {

@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube_core::Selector;
+use serde_json::json;
 
 /// A label selector, in one of its forms. It is validated where it is used.
 #[doc(hidden)]
@@ -57,26 +58,13 @@ impl LabelQuery for LabelSelector {
 /// The selector of a Deployment, Service policy and the like. Without requirements it selects everything.
 impl LabelQuery for &LabelSelector {
     fn into_text(self) -> String {
-        let labels = self.match_labels.iter().flatten().map(|(label, value)| format!("{label}={value}"));
-        labels.chain(self.match_expressions.iter().flatten().map(text)).collect::<Vec<_>>().join(",")
-    }
-}
-
-fn text(LabelSelectorRequirement { key, operator, values }: &LabelSelectorRequirement) -> String {
-    let values = values.as_deref().unwrap_or_default();
-    match (operator.as_str(), values) {
-        ("Exists", []) => key.clone(),
-        ("DoesNotExist", []) => format!("!{key}"),
-        ("In", [_, ..]) => format!("{key} in ({})", values.join(",")),
-        ("NotIn", [_, ..]) => format!("{key} notin ({})", values.join(",")),
-        // The API server rejects these, and so does the parser.
-        _ => format!("{key} {operator} ({})", values.join(",")),
+        kube_wire::LabelSelector::text_of(&json!(self))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::Value;
 
     use super::*;
 

@@ -4,6 +4,8 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 
+use serde_json::Value;
+
 use super::{Form, InvalidSelector, Problem};
 use crate::names;
 
@@ -56,6 +58,27 @@ struct SelectorParser<'a> {
 // === impl LabelSelector ===
 
 impl LabelSelector {
+    /// The text of the `LabelSelector` of an object, such as the `spec.selector` of a Deployment. The text of an invalid
+    /// selector does not parse. A selector without requirements has no text and selects everything.
+    ///
+    /// ```
+    /// use kube_wire::LabelSelector;
+    /// use serde_json::json;
+    ///
+    /// let selector = json!({
+    ///     "matchLabels": {"app": "web"},
+    ///     "matchExpressions": [{"key": "zone", "operator": "In", "values": ["a", "b"]}],
+    /// });
+    /// assert_eq!(LabelSelector::text_of(&selector), "app=web,zone in (a,b)");
+    /// ```
+    #[must_use]
+    pub fn text_of(selector: &Value) -> String {
+        let labels = selector["matchLabels"].as_object().into_iter().flatten();
+        let labels = labels.map(|(label, value)| format!("{label}={}", value.as_str().unwrap_or("?")));
+        let expressions = selector["matchExpressions"].as_array().into_iter().flatten();
+        labels.chain(expressions.map(expression_text)).collect::<Vec<_>>().join(",")
+    }
+
     /// Whether the selector matches an object with these labels.
     pub fn matches<'a>(&self, labels: impl IntoIterator<Item = (&'a str, &'a str)>) -> bool {
         let labels = labels.into_iter().collect::<BTreeMap<_, _>>();
@@ -231,6 +254,22 @@ impl Token<'_> {
 
     fn instead_of(self, expected: &str) -> Problem {
         Problem { reason: format!("found '{}', expected: {expected}", self.text), at: Some(self.at) }
+    }
+}
+
+/// The text of one of the `matchExpressions`.
+fn expression_text(expression: &Value) -> String {
+    let key = expression["key"].as_str().unwrap_or_default();
+    let operator = expression["operator"].as_str().unwrap_or_default();
+    let values: Vec<_> = expression["values"].as_array().into_iter().flatten().collect();
+    let list = values.iter().map(|value| value.as_str().unwrap_or("?")).collect::<Vec<_>>().join(",");
+    match (operator, values.as_slice()) {
+        ("Exists", []) => key.to_owned(),
+        ("DoesNotExist", []) => format!("!{key}"),
+        ("In", [_, ..]) => format!("{key} in ({list})"),
+        ("NotIn", [_, ..]) => format!("{key} notin ({list})"),
+        // The API server rejects these, and so does the parser.
+        _ => format!("{key} {operator} ({list})"),
     }
 }
 

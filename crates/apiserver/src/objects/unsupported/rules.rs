@@ -98,21 +98,6 @@ fn selects_all_if_absent(selector: &Value, found: &Attributes) -> bool {
 
 /// Whether a `LabelSelector` object matches these labels. An invalid selector matches everything.
 pub(super) fn selects(selector: &Value, found: &Attributes) -> bool {
-    let mut terms = Vec::new();
-    for (name, value) in selector["matchLabels"].as_object().into_iter().flatten() {
-        terms.push(format!("{name}={}", value.as_str().unwrap_or_default()));
-    }
-    for expression in selector["matchExpressions"].as_array().into_iter().flatten() {
-        let key = expression["key"].as_str().unwrap_or_default();
-        let values = expression["values"].as_array().into_iter().flatten().filter_map(Value::as_str);
-        let values = values.collect::<Vec<_>>().join(",");
-        terms.push(match expression["operator"].as_str() {
-            Some("In") => format!("{key} in ({values})"),
-            Some("NotIn") => format!("{key} notin ({values})"),
-            Some("DoesNotExist") => format!("!{key}"),
-            _ => key.to_owned(),
-        });
-    }
-    let selector = terms.join(",").parse::<LabelSelector>();
+    let selector = LabelSelector::text_of(selector).parse::<LabelSelector>();
     selector.map_or(true, |selector| selector::has_labels(&selector, found))
 }

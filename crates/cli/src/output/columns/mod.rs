@@ -10,7 +10,7 @@ mod workloads;
 
 use jiff::Timestamp;
 use kube_informer::building_blocks::Resource;
-use kube_wire::TypeMeta;
+use kube_wire::{LabelSelector, TypeMeta};
 use serde_json::Value;
 
 use super::age;
@@ -124,21 +124,8 @@ fn items(value: &Value) -> &[Value] {
 
 /// A label selector in the syntax of `-l`.
 fn selector(selector: &Value) -> String {
-    let labels = selector["matchLabels"].as_object().into_iter().flatten();
-    let mut parts =
-        labels.map(|(label, value)| format!("{label}={}", text_or(value, ""))).collect::<Vec<_>>();
-    for expression in items(&selector["matchExpressions"]) {
-        let key = text_or(&expression["key"], "");
-        let values =
-            items(&expression["values"]).iter().filter_map(Value::as_str).collect::<Vec<_>>().join(",");
-        parts.push(match expression["operator"].as_str().unwrap_or_default() {
-            "In" => format!("{key} in ({values})"),
-            "NotIn" => format!("{key} notin ({values})"),
-            "DoesNotExist" => format!("!{key}"),
-            _ => key,
-        });
-    }
-    if parts.is_empty() { "<none>".to_owned() } else { parts.join(",") }
+    let text = LabelSelector::text_of(selector);
+    if text.is_empty() { "<none>".to_owned() } else { text }
 }
 
 #[cfg(test)]
