@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use kube_core::Status;
 use kube_informer::IndexError;
-use kube_informer::kube_wire::Error as WireError;
-use kube_informer::{DecodeError, Key, Stopped, SyncError, WaitError};
+use kube_informer::kube_wire::{Error as WireError, InvalidSelector};
+use kube_informer::{DecodeError, InvalidKey, Key, StartError, Stopped, SyncError, WaitError};
 
 use crate::WriteError;
 use crate::error::words;
@@ -19,7 +19,7 @@ use crate::error::words;
 pub enum Action {
     /// Wait for the next change.
     Done,
-    /// Run again after this time, or at the next change if that is earlier.
+    /// Run again after this time, and at every change before that.
     RequeueAfter(Duration),
     /// As [`RequeueAfter`](Self::RequeueAfter), with a priority instead of the one that the key had. Live changes have priority 0, the
     /// initial list and resyncs −100; higher goes first.
@@ -167,6 +167,9 @@ from_errors!(
     WaitError,
     SyncError,
     IndexError,
+    StartError,
+    InvalidKey,
+    InvalidSelector,
     Stopped,
     crate::FinalizerError,
     WriteError,

@@ -1,5 +1,6 @@
-//! Writes whose outcome is unknown: the connection broke, or the server answered 5xx. They are recorded by target. Before a worker
-//! reconciles their key again, it reads the live object: see [`live_read`](super::live_read).
+//! Writes whose outcome is unknown: the connection broke, or the server gave an answer that leaves the outcome open, such as 5xx.
+//! They are recorded by target. Before a worker reconciles their key again, it reads the live object: see
+//! [`live_read`](super::live_read).
 
 use std::collections::HashMap;
 use std::time::Duration;

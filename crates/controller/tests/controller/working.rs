@@ -506,6 +506,21 @@ async fn anyhow_errors_keep_terminal_causes() {
     drop(running);
 }
 
+#[tokio::test(start_paused = true)]
+async fn errors_of_selectors_keys_and_informers_become_errors_of_a_reconcile() {
+    let world = World::new();
+    let maps = world.map_informer();
+    let selector = || -> Result<_, Error> { Ok(maps.lister().labels("a in (")?.list()) };
+    assert!(selector().unwrap_err().to_string().starts_with("invalid label selector `a in (`"));
+    let key = || -> Result<Key, Error> { Ok("a/b/c/d/e".parse()?) };
+    assert!(key().unwrap_err().to_string().contains("a/b/c/d/e"));
+    let start = |client: kube_client::Client| -> Result<Informer<k8s_openapi::api::core::v1::Pod>, Error> {
+        Ok(Informer::builder(client).labels("a in (").start()?)
+    };
+    let client = embedded_apiserver::Server::builder().without_socket().start().await.unwrap().client();
+    assert!(start(client).unwrap_err().to_string().contains("invalid label selector"));
+}
+
 #[test]
 fn an_error_is_a_standard_error_that_anyhow_and_boxes_take_and_return() {
     let boxed: Box<dyn std::error::Error + Send + Sync> = Error::terminal("no").into();
