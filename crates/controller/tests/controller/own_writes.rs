@@ -14,7 +14,7 @@ use kube_client::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams}
 use kube_client::{Api, Client};
 use kube_core::{ObjectMeta, ResourceExt as _};
 use kube_informer::building_blocks::ReflectorConfig;
-use kube_informer::{Informer, Key};
+use kube_informer::{Informer, Key, StoredObject};
 use kube_informer_controller::testing;
 use kube_informer_controller::{Action, Context, Controller, Error, Manager};
 use parking_lot::Mutex;
@@ -65,6 +65,7 @@ enum Tracking {
 }
 
 struct Data {
+    maps: Informer<ConfigMap>,
     secrets: Informer<Secret>,
     /// Without faults.
     observer: Client,
@@ -83,30 +84,28 @@ struct Data {
     explained: Mutex<Vec<String>>,
 }
 
-/// Name, uid and resourceVersion of the children of a key.
-type Children = BTreeMap<String, (String, String)>;
+/// Name, uid and resourceVersion of a key's ConfigMap and of its children.
+type States = BTreeMap<String, (String, String)>;
 
 impl Data {
-    fn cached(&self, key: &Key) -> Children {
+    fn cached(&self, key: &Key) -> States {
         let children = self.secrets.lister().labels(format!("owner={}", key.name())).unwrap();
-        let state = |child: &kube_informer::Object<Secret>| {
-            (child.uid().to_owned(), child.resource_version().to_owned())
-        };
-        children.list().iter().map(|child| (child.name().to_owned(), state(child))).collect()
+        let mut states: States = children.list().iter().map(|child| cached_state(child)).collect();
+        states.extend(self.maps.lister().get(key).iter().map(|map| cached_state(map)));
+        states
     }
 
-    async fn live(&self, key: &Key) -> Children {
-        let api = Api::<Secret>::default_namespaced(self.observer.clone());
+    async fn live(&self, key: &Key) -> States {
+        let secrets = Api::<Secret>::default_namespaced(self.observer.clone());
+        let maps = Api::<ConfigMap>::default_namespaced(self.observer.clone());
         let owner = ListParams::default().labels(&format!("owner={}", key.name()));
-        let children = loop {
-            match api.list(&owner).await {
-                Ok(children) => break children,
-                // An outage. No other client changes the children meanwhile.
-                Err(_) => sleep(Duration::from_millis(1)).await,
+        loop {
+            if let (Ok(children), Ok(map)) = (secrets.list(&owner).await, maps.get(key.name()).await) {
+                return children.iter().map(live_state).chain([live_state(&map)]).collect();
             }
-        };
-        let state = |child: &Secret| (child.uid().unwrap(), child.resource_version().unwrap());
-        children.iter().map(|child| (child.name_any(), state(child))).collect()
+            // An outage. No other client changes these objects meanwhile.
+            sleep(Duration::from_millis(1)).await;
+        }
     }
 
     /// Remembers a step of a key, to explain a violation.
@@ -130,7 +129,15 @@ impl Data {
     }
 }
 
-/// Checks the cache, then makes a few random writes to the key's children.
+fn cached_state(object: &StoredObject) -> (String, (String, String)) {
+    (object.name().to_owned(), (object.uid().to_owned(), object.resource_version().to_owned()))
+}
+
+fn live_state(object: &impl ResourceExt) -> (String, (String, String)) {
+    (object.name_any(), (object.uid().unwrap(), object.resource_version().unwrap()))
+}
+
+/// Checks the cache, then makes a few random writes to the key's children and to its ConfigMap.
 async fn reconcile(ctx: Context<Arc<Data>>, key: Key) -> Result<Action, Error> {
     let data = ctx.data().clone();
     let (cached, live) = (data.cached(&key), data.live(&key).await);
@@ -142,16 +149,18 @@ async fn reconcile(ctx: Context<Arc<Data>>, key: Key) -> Result<Action, Error> {
         let history = Vec::from(history).join("\n  ");
         data.explained.lock().push(format!("{key} acts on a stale cache; live: {live:?}\n  {history}"));
     }
-    let client = if data.tracking == Tracking::Automatic { ctx.client() } else { data.untracked.clone() };
-    let api = Api::<Secret>::default_namespaced(client);
     for _ in 0..=data.draw(2) {
-        write(&data, &api, &key).await?;
+        write(&ctx, &key).await?;
     }
     // Sooner than the watch may be back.
     Ok(Action::RequeueAfter(Duration::from_millis(data.draw(50).into())))
 }
 
-async fn write(data: &Data, api: &Api<Secret>, key: &Key) -> Result<(), Error> {
+async fn write(ctx: &Context<Arc<Data>>, key: &Key) -> Result<(), Error> {
+    let data = ctx.data();
+    let is_tracked = data.tracking == Tracking::Automatic;
+    let client = if is_tracked { ctx.client() } else { data.untracked.clone() };
+    let api = Api::<Secret>::default_namespaced(client.clone());
     let name = format!("{}-{}", key.name(), data.draw(3));
     let labels = Some(BTreeMap::from([("owner".to_owned(), key.name().to_owned())]));
     let named = ObjectMeta { name: Some(name.clone()), labels: labels.clone(), ..ObjectMeta::default() };
@@ -162,7 +171,7 @@ async fn write(data: &Data, api: &Api<Secret>, key: &Key) -> Result<(), Error> {
     let secret = |metadata| Secret { metadata, ..Secret::default() };
     let value = data.draw(1000).to_string();
     let (post, merge) = (PostParams::default(), PatchParams::default());
-    let kind = data.draw(18);
+    let kind = data.draw(22);
     let written = match kind {
         0..=2 => {
             let mut applied = secret(named);
@@ -190,6 +199,16 @@ async fn write(data: &Data, api: &Api<Secret>, key: &Key) -> Result<(), Error> {
         14..=15 => {
             let patch = Patch::Merge(json!({"metadata": {"finalizers": null}}));
             api.patch(&name, &merge, &patch).await.map(|child| data.count_finalized(&child))
+        }
+        16..=17 => {
+            let patch = Patch::Merge(json!({"data": {"value": value}}));
+            Api::<ConfigMap>::default_namespaced(client).patch(key.name(), &merge, &patch).await.map(drop)
+        }
+        18..=19 if is_tracked => {
+            let mut child = secret(named);
+            child.string_data = Some(BTreeMap::from([("value".to_owned(), value)]));
+            ctx.apply(&child).await.map(drop)?;
+            Ok(())
         }
         _ => match api.get(&name).await {
             Ok(mut child) => {
@@ -253,6 +272,7 @@ async fn run(tracking: Tracking, steps: usize) -> Vec<String> {
     let maps = maps.labels("!owner").start().unwrap();
     let secrets = Informer::<Secret>::builder(client.clone()).reflector(reflector).start().unwrap();
     let data = Arc::new(Data {
+        maps: maps.clone(),
         secrets: secrets.clone(),
         observer: server.client().unwrap(),
         untracked: client,
