@@ -11,7 +11,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use kube_core::ObjectMeta;
-use kube_wire::path::PathReader;
+use kube_wire::path::{CustomSchema, PathReader};
 use kube_wire::projection::Kept;
 use kube_wire::shard::{self, ShardField, ShardSelector};
 use kube_wire::{FieldPath, Head, Projection, RawObject, TypeMeta};
@@ -277,7 +277,8 @@ impl AssignedShard {
     ///
     /// # Errors
     /// Returns an error if the path is invalid. An informer with this shard does not start if the kind has no such field, or if the
-    /// informer drops it.
+    /// informer drops it. The fields of a custom resource are known only with its
+    /// [`definition`](crate::InformerBuilder::definition).
     pub fn by_field(&self, path: &str) -> Result<Self, InvalidShard> {
         let path = path.parse().map_err(InvalidShard::Field)?;
         Ok(self.with(ShardKey::Field { path, reader: Arc::default() }))
@@ -389,6 +390,12 @@ impl ShardKey {
             Kept::Dropped => Err(InvalidShard::Dropped(path.clone())),
             _ => Ok(()),
         }
+    }
+
+    /// Checks that a custom resource has the field.
+    pub(crate) fn check_custom(&self, schema: &CustomSchema) -> Result<(), InvalidShard> {
+        let Self::Field { path, .. } = self else { return Ok(()) };
+        schema.check(path).map_err(InvalidShard::Field)
     }
 }
 

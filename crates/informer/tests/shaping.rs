@@ -17,8 +17,8 @@ use kube_core::{ApiResource, DynamicObject, ObjectMeta};
 use kube_informer::building_blocks::{BackoffConfig, ListWatch, ListerWatcher, ReflectorConfig, Resource};
 use kube_informer::testing::ScriptedSource;
 use kube_informer::{
-    EncodingPreference, Event, Index, Informer, InformerBuilder, InformerFactory, Key, Selectors, StartError,
-    WaitError,
+    AssignedShard, EncodingPreference, Event, Index, Informer, InformerBuilder, InformerFactory, Key,
+    Selectors, Shard, StartError, WaitError,
 };
 use parking_lot::Mutex;
 use serde_json::json;
@@ -306,11 +306,15 @@ async fn fields_of_a_custom_resource_are_checked_against_its_definition() {
     let by_sise = Index::field("size", "spec.sise");
     type Mistake = fn(InformerBuilder<Widget>) -> InformerBuilder<Widget>;
     let no_member = "`spec` has no member `sise` (Widget of example.com/v1)";
-    let mistakes: [(Mistake, &str); 3] = [
+    let mistakes: [(Mistake, &str); 4] = [
         (|widgets| widgets.index(&Index::field("size", "spec.sise")), "invalid index `size`: "),
         (|widgets| widgets.drop_fields(["spec.sise"]), "invalid field to drop or keep: "),
         (|widgets| widgets.keep_fields(["spec.sise"]), "invalid field to drop or keep: "),
+        (|widgets| widgets.shard(by_sise()), "invalid shard: "),
     ];
+    fn by_sise() -> AssignedShard {
+        AssignedShard::new(Shard::new([0], 2).unwrap()).by_field("spec.sise").unwrap()
+    }
     for (mistake, subject) in mistakes {
         let error = mistake(ask().definition(&Widget::crd())).start().unwrap_err().to_string();
         assert_eq!(error, format!("{subject}invalid field path `spec.sise`: {no_member}"));
