@@ -169,7 +169,7 @@ impl<K> Lister<K> {
             return events;
         }
         let mut filter = Filter::new(self.narrow.clone());
-        events.filtered(move |object| filter.shows(object))
+        events.only(move |object| filter.shows(object))
     }
 
     /// The current state of the store.

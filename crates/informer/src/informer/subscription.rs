@@ -39,15 +39,9 @@ impl<K> Subscription<K> {
         Self { registration: Registration::new(owner, backlog), decoder, only: None }
     }
 
-    /// Only events of objects that pass a test, with the feature `building-blocks`: see
-    /// [`Filtered`](crate::building_blocks::Filtered). To select by labels, namespace or a field, see
-    /// [`Lister::subscribe`](crate::Lister::subscribe).
-    #[cfg(feature = "building-blocks")]
-    pub fn only(self, test: impl FnMut(&Object<K>) -> bool + Send + Sync + 'static) -> Self {
-        self.filtered(test)
-    }
-
-    pub(crate) fn filtered(mut self, test: impl FnMut(&Object<K>) -> bool + Send + Sync + 'static) -> Self {
+    /// Only events of objects that pass a test. An object that begins to pass is reported as added; one that no longer passes is
+    /// reported as deleted. To select by labels, namespace or a field, see [`Lister::subscribe`](crate::Lister::subscribe).
+    pub fn only(mut self, test: impl FnMut(&Object<K>) -> bool + Send + Sync + 'static) -> Self {
         self.only = Some(Filtered::new(Box::new(test), ()));
         self
     }

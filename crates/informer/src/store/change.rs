@@ -39,6 +39,7 @@ pub enum Change {
 
 /// Why a change is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Origin {
     /// It is part of the initial list.
     Initial,

@@ -204,6 +204,7 @@ pub(crate) fn line(change: &Change) -> String {
         Origin::Relist => "relist",
         Origin::Resync => "resync",
         Origin::LeftShard => "left shard",
+        other => panic!("unexpected origin {other:?}"),
     };
     let key = change.object().key();
     match change {
