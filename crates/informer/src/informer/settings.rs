@@ -198,6 +198,7 @@ impl Settings {
             self.projection()?.check_custom(&schema).map_err(StartError::Field)?;
         }
         self.indexes.iter().try_for_each(|index| index.check(&schema))?;
+        #[cfg(feature = "shards")]
         if let Some(assigned) = &self.shard {
             assigned.key().check_custom(&schema)?;
         }
