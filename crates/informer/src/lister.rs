@@ -162,7 +162,10 @@ impl<K> Lister<K> {
     /// assert!(matches!(on_node.next().await, Some(Event::Added { .. })));
     /// # Ok(()) }
     /// ```
-    pub fn subscribe(&self) -> Subscription<K> {
+    pub fn subscribe(&self) -> Subscription<K>
+    where
+        K: 'static,
+    {
         let config = ListenerConfig { resync: self.resync, ..ListenerConfig::default() };
         let events = Subscription::new(self.owner.clone(), self.decoder.clone(), &config);
         if self.narrow.is_everything() {

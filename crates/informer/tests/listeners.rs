@@ -278,6 +278,13 @@ async fn promise_3_a_narrowed_subscription_reports_entering_as_added_and_leaving
     let mut elsewhere = pods.lister().namespace("db").subscribe();
     expect_events(&mut elsewhere, &["synced"]).await;
 
+    let mut backend = lister.subscribe().only(|pod| pod.name() != "b").only(|pod| pod.name() != "a");
+    expect_events(&mut backend, &["synced"]).await;
+    source.put(on_node("d", "n1"));
+    source.put(on_node("d", "n2"));
+    expect_events(&mut backend, &["added web/d@107 (Live)", "deleted web/d@107 (Live)"]).await;
+    source.delete("web/d");
+
     // What a coalesced stream or a relist does not show is found by comparing with the last received state.
     let mut config = ListenerConfig::default();
     config.changes_max = 1;

@@ -73,7 +73,7 @@ where
 #[educe(Debug)]
 pub struct Filtered<Test, Handler> {
     #[educe(Debug(ignore))]
-    test: Test,
+    pub(super) test: Test,
     #[educe(Debug(ignore))]
     handler: Handler,
     passed: HashSet<Key>,

@@ -40,9 +40,19 @@ impl<K> Subscription<K> {
     }
 
     /// Only events of objects that pass a test. An object that begins to pass is reported as added; one that no longer passes is
-    /// reported as deleted. To select by labels, namespace or a field, see [`Lister::subscribe`](crate::Lister::subscribe).
-    pub fn only(mut self, test: impl FnMut(&Object<K>) -> bool + Send + Sync + 'static) -> Self {
-        self.only = Some(Filtered::new(Box::new(test), ()));
+    /// reported as deleted. With several calls, all tests must pass. To select by labels, namespace or a field, see
+    /// [`Lister::subscribe`](crate::Lister::subscribe).
+    pub fn only(mut self, mut test: impl FnMut(&Object<K>) -> bool + Send + Sync + 'static) -> Self
+    where
+        K: 'static,
+    {
+        match &mut self.only {
+            Some(only) => {
+                let mut earlier: Test<K> = std::mem::replace(&mut only.test, Box::new(|_| true));
+                only.test = Box::new(move |object| earlier(object) && test(object));
+            }
+            None => self.only = Some(Filtered::new(Box::new(test), ())),
+        }
         self
     }
 

@@ -103,7 +103,8 @@ impl Index {
     /// The reserved name of the index over namespaces.
     pub(crate) const NAMESPACE: &'static str = "namespace";
 
-    /// By namespace, so that listing one does not scan the others. Its name is `namespace`.
+    /// By namespace, so that listing one does not scan the others. Its name is `namespace`. Every informer has it.
+    #[cfg_attr(not(feature = "building-blocks"), doc(hidden))]
     pub fn namespace() -> Self {
         Self::new(Self::NAMESPACE, IndexSource::Namespace)
     }
