@@ -82,7 +82,7 @@ mod tests {
             ("/api/v1/configmaps?watch=1&sendInitialEvents=true", list("configmaps", "")),
             ("/api/v1/configmaps?watch=1&resourceVersion=7", resumed.clone()),
             ("/api/v1/configmaps?limit=3&continue=x", Some(("configmaps".into(), "".into(), None, true))),
-            ("/api/v1/configmaps?resourceVersion=7&resourceVersionMatch=Exact&limit=1", resumed.clone()),
+            ("/api/v1/configmaps?resourceVersion=7&resourceVersionMatch=Exact&limit=1", resumed),
             ("/api/v1/configmaps?resourceVersion=7&resourceVersionMatch=NotOlderThan&limit=1", None),
             ("/api/v1/namespaces/blue/secrets/a", None),
         ] {
