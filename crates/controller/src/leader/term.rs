@@ -59,6 +59,11 @@ impl Term {
         Self::new(token, Instant::now() + crate::LONGEST)
     }
 
+    /// Whether both are the same term, rather than two with one token: a slot that is lost and regained keeps its token.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// The token that identifies this term.
     pub fn token(&self) -> &FencingToken {
         &self.0.token

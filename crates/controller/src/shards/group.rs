@@ -247,6 +247,14 @@ impl Group {
 
     /// Reads the leases that have changed.
     fn read(&mut self) {
+        // Checked before the snapshot is taken: the snapshot then has what replaces the forgotten tables.
+        let is_cached = |table: u32, read: &ReadTable| {
+            let version = read.lease.metadata.resource_version.as_deref().unwrap_or_default();
+            self.has_seen(&self.table_name(table), version)
+        };
+        let outdated = self.written.iter().filter(|(table, read)| is_cached(**table, read));
+        let outdated: Vec<u32> = outdated.map(|(table, _)| *table).collect();
+        outdated.iter().for_each(|table| drop(self.written.remove(table)));
         let mut present = BTreeSet::new();
         for object in self.informer.lister().view().iter() {
             let name = object.name();
@@ -267,22 +275,19 @@ impl Group {
             self.known.insert(name.to_owned(), KnownLease { version, uid, content });
         }
         self.known.retain(|name, _| present.contains(name));
-        let is_cached = |table: u32, read: &ReadTable| {
-            let version = read.lease.metadata.resource_version.as_deref().unwrap_or_default();
-            self.has_seen(&self.table_name(table), version)
-        };
-        let outdated = self.written.iter().filter(|(table, read)| is_cached(**table, read));
-        let outdated: Vec<u32> = outdated.map(|(table, _)| *table).collect();
-        outdated.iter().for_each(|table| drop(self.written.remove(table)));
     }
 
     fn content(&self, name: &str, lease: Arc<Lease>) -> LeaseContent {
-        let number =
-            |kind: &str| -> Option<u32> { name.strip_prefix(&*self.name)?.strip_prefix(kind)?.parse().ok() };
-        if let Some(seat) = number("-seat-").filter(|seat| *seat < SEATS_MAX) {
+        // Other spellings of a number, such as `01`, would be a second Lease for it.
+        let number = |kind: &str, below: u32| -> Option<u32> {
+            let text = name.strip_prefix(&*self.name)?.strip_prefix(kind)?;
+            text.parse().ok().filter(|number: &u32| *number < below && number.to_string() == text)
+        };
+        if let Some(seat) = number("-seat-", SEATS_MAX) {
             return LeaseContent::Seat(seat, lease);
         }
-        let Some(table) = number("-slots-") else { return LeaseContent::Other };
+        let tables = self.division.of.div_ceil(SLOTS_PER_TABLE);
+        let Some(table) = number("-slots-", tables) else { return LeaseContent::Other };
         LeaseContent::Table(
             table,
             match SlotTable::read(&lease) {
@@ -478,6 +483,24 @@ mod tests {
             sleep(lasts).await;
             assert!(group.is_missing_for(name, lasts));
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn leases_with_other_numbers_are_ignored() {
+        let server = Server::builder().without_socket().seed(1).start().await.unwrap();
+        let client = server.client().unwrap();
+        let leases = Api::<Lease>::default_namespaced(client.clone());
+        let names = ["slots-0", "slots-00", "slots-1", "slots-16777216", "seat-1", "seat-01"];
+        for name in names.map(|name| format!("web-{name}")) {
+            leases.create(&PostParams::default(), &group_lease("web", name)).await.unwrap();
+        }
+        let division = Division { of: 256, by_namespace: false };
+        let pause = Duration::from_secs(2);
+        let mut group = Group::watch(client, "default", "web", division, Some(1), pause).unwrap();
+        group.synced().await.unwrap();
+        let view = group.view();
+        assert_eq!(view.unusable.keys().collect::<Vec<_>>(), [&0], "256 slots are in one table");
+        assert_eq!(view.seats.keys().collect::<Vec<_>>(), [&1]);
     }
 
     #[tokio::test(start_paused = true)]

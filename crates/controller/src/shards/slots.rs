@@ -188,7 +188,7 @@ impl Slots {
         let mut states = self.states.lock();
         for (slot, term) in slots {
             let Some(Some(state)) = states.get_mut(*slot as usize) else { continue };
-            if state.term.token() == term.token() && state.phase == from {
+            if state.term.is(term) && state.phase == from {
                 to(state);
             }
         }
@@ -473,6 +473,22 @@ mod tests {
         assert_eq!(assigned(), [0, 1, 2, 3], "another slot is released soon");
         slots.remove([1]);
         assert_eq!(assigned(), [2, 3]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn c11_a_catch_up_from_before_a_loss_begins_no_work() {
+        let slots = Arc::new(Slots::new(4).unwrap());
+        let lost = term(0, 1);
+        slots.gain(0, lost.clone(), Instant::now(), None);
+        slots.begin_listing(&[(0, lost.clone())]);
+        slots.lose(0);
+        slots.remove([0]);
+        // The record still names this replica, so the slot is regained under the same token.
+        let regained = term(0, 1);
+        slots.gain(0, regained.clone(), Instant::now(), None);
+        slots.begin_listing(&[(0, regained.clone())]);
+        assert_eq!(slots.begin_work(&[(0, lost)], &WrittenVersions::new()), []);
+        assert_eq!(slots.begin_work(&[(0, regained)], &WrittenVersions::new()).len(), 1);
     }
 
     #[tokio::test(start_paused = true)]
