@@ -28,9 +28,9 @@ pub(crate) struct Intake {
     pub(crate) slot_keys: Option<SlotKeys>,
     #[cfg(feature = "testing")]
     pub(super) activity: super::activity::Activity,
-    /// Keys whose objects no longer pass the main trigger's filter, and were not reconciled since. Each is queued, so a worker takes it
-    /// soon. Exception: if replicas share the work, another one may reconcile it. This one then keeps it until the object is deleted,
-    /// because it may get the key's slot before that.
+    /// Keys whose objects no longer pass the main trigger's filter or were deleted, and that were not reconciled since. Each is queued,
+    /// so a worker takes it soon. Exception: if replicas share the work, another one may reconcile it. This one then keeps it until the
+    /// object is deleted, because it may get the key's slot before that. `slot_keys` then remembers deletions.
     leaving: Mutex<HashSet<Key>>,
 }
 
@@ -63,13 +63,13 @@ impl Intake {
         }
     }
 
-    /// Records that the object of a key no longer passes the main trigger's filter.
+    /// Records that the object of a key no longer passes the main trigger's filter, or was deleted.
     pub(crate) fn leaves(&self, key: Key) {
         self.leaving.lock().insert(key);
     }
 
-    /// Whether the object of a key has stopped passing the filter, and the key was not reconciled since. Called once, when the
-    /// reconcile begins: the record is removed.
+    /// Whether the object of a key stopped passing the filter or was deleted, and the key has not been reconciled since. Removes the
+    /// record: call it once, when the reconcile begins.
     pub(crate) fn take_leaving(&self, key: &Key) -> bool {
         self.leaving.lock().remove(key)
     }

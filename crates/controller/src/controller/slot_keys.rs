@@ -64,6 +64,11 @@ impl SlotKeys {
         deleted.slots.insert(key, DeletedObject { slot, number });
     }
 
+    /// Whether an object of this key was deleted, and the key was not reconciled since.
+    pub(super) fn was_deleted(&self, key: &Key) -> bool {
+        self.deleted.lock().slots.contains_key(key)
+    }
+
     /// Permits work on a key, if its slot is this replica's and ready. All keys of cached and deleted objects of a slot are queued once
     /// it is; a key without an object is tried again.
     pub(super) fn admit(&self, tools: &Tools, key: &Key) -> Result<AdmittedKey, NotAdmitted> {

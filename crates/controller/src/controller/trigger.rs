@@ -66,6 +66,8 @@ pub(crate) trait Watched: Send + Sync {
     fn is_retrying(&self) -> bool;
     /// Whether the informer has stopped.
     fn is_stopped(&self) -> bool;
+    /// Waits until the informer has stopped.
+    fn stopped(&self) -> BoxFuture<'_, ()>;
     /// The namespaces that are watched; `None` for all.
     fn namespaces(&self) -> Vec<Option<String>>;
     /// Whether the store has this resourceVersion of the key, or a newer one.
@@ -246,6 +248,10 @@ impl<K: Send + Sync + 'static> Watched for Informer<K> {
         matches!(self.state(), InformerState::Stopped)
     }
 
+    fn stopped(&self) -> BoxFuture<'_, ()> {
+        self.stopped().boxed()
+    }
+
     fn namespaces(&self) -> Vec<Option<String>> {
         self.status().into_iter().map(|scope| scope.namespace).collect()
     }
@@ -390,16 +396,15 @@ impl<K: Send + Sync + 'static> EventHandler<K> for Listener<K> {
     async fn handle(&mut self, event: Event<K>) {
         let Some(object) = event.object() else { return };
         self.release(object);
-        if let (true, Event::Deleted { last, .. }, Some(slot_keys)) =
-            (self.is_main, &event, &self.intake.slot_keys)
+        let deleted = matches!(event, Event::Deleted { .. }).then(|| object.clone());
+        let event = self.narrow(event);
+        // The object left its class before, and its key was not reconciled since.
+        if let (Some(last), true) = (&deleted, self.is_main)
+            && self.intake.take_leaving(&in_cluster(self.cluster.as_deref(), last.key()))
         {
-            let key = in_cluster(self.cluster.as_deref(), last.key());
-            // No worker takes the record if the key is another replica's.
-            self.intake.take_leaving(&key);
-            slot_keys.object_left(key, last.namespace(), last.uid());
+            self.remember(in_cluster(self.cluster.as_deref(), last.key()), deleted.as_ref());
         }
-        let is_update = matches!(event, Event::Updated { .. });
-        let Some(event) = self.narrow(event) else { return };
+        let Some(event) = event else { return };
         let Some(origin) = event.origin() else { return };
         let filter_panic = self.filter_panic.lock().take();
         let panic = match self.passes(&event) {
@@ -407,15 +412,16 @@ impl<K: Send + Sync + 'static> EventHandler<K> for Listener<K> {
             Ok(true) => self.map_event(&event).err(),
             Err(panic) => Some(self.map_event(&event).err().unwrap_or(panic)),
         };
-        // The object exists, but no longer passes the filter: its key is reconciled once more.
-        let is_leaving = self.is_main && is_update && matches!(event, Event::Deleted { .. });
-        for key in self.keys.drain(..) {
+        let is_leaving = self.is_main && matches!(event, Event::Deleted { .. });
+        let mut keys = std::mem::take(&mut self.keys);
+        for key in keys.drain(..) {
             let key = in_cluster(self.cluster.as_deref(), key);
             if is_leaving {
-                self.intake.leaves(key.clone());
+                self.remember(key.clone(), deleted.as_ref());
             }
             self.intake.add(key, priority_of(origin));
         }
+        self.keys = keys;
         if let Some(panic) = filter_panic.or(panic) {
             // The informer reports and counts the panic.
             resume_unwind(panic);
@@ -442,6 +448,17 @@ impl<K: Send + Sync + 'static> Listener<K> {
         let is_met = |expected: &Expected| is_met(&self.watch.informer, &key, Some(object.uid()), expected);
         for (key, priority) in self.intake.writes.seen(&place, is_met) {
             self.intake.add(key, priority);
+        }
+    }
+
+    /// Remembers that the object of a key left its class, or was deleted, until the key is reconciled.
+    ///
+    /// By then, the cache may have no object from which a slot could be computed, or a new object that does not pass the filter.
+    fn remember(&self, key: Key, deleted: Option<&Object<K>>) {
+        match (&self.intake.slot_keys, deleted) {
+            (Some(slot_keys), Some(last)) => slot_keys.object_left(key, last.namespace(), last.uid()),
+            _ if self.filtered.is_some() => self.intake.leaves(key),
+            _ => {}
         }
     }
 

@@ -58,7 +58,7 @@ const SLOT_PAUSE: Duration = Duration::from_millis(500);
 struct Taken<'a, D> {
     job: &'a Job<D>,
     work: Work<Key>,
-    /// Whether the key's object has stopped passing the main trigger's filter, and the key was not reconciled since.
+    /// Whether the key's object has stopped passing the main trigger's filter or was deleted, and the key was not reconciled since.
     is_leaving: bool,
     /// Whether the reconcile has begun.
     started: bool,
@@ -175,6 +175,7 @@ impl<D: Send + Sync + 'static> Job<D> {
             return None;
         }
         if !taken.is_admitted(tools) {
+            self.done(&taken.work);
             return None;
         }
         taken.started = true;
@@ -356,11 +357,14 @@ impl<'a, D> Taken<'a, D> {
         Self { job, work, is_leaving: false, started: false, finished: false }
     }
 
-    /// Whether to reconcile the key: its object passes the main trigger's filter, is gone, or has just stopped passing.
+    /// Whether to reconcile the key: its object passes the main trigger's filter, has just stopped passing, or was deleted, even if a
+    /// new object of its name does not pass.
     fn is_admitted(&mut self, tools: &Tools) -> bool {
         let Some(admits) = &tools.admits else { return true };
-        self.is_leaving = self.job.intake.take_leaving(&self.work);
-        self.is_leaving || admits(&self.work.in_cluster(""))
+        let intake = &self.job.intake;
+        self.is_leaving = intake.take_leaving(&self.work);
+        let was_deleted = || intake.slot_keys.as_ref().is_some_and(|keys| keys.was_deleted(&self.work));
+        self.is_leaving || was_deleted() || admits(&self.work.in_cluster(""))
     }
 }
 

@@ -77,6 +77,21 @@ async fn c1_a_filter_restricts_a_controller_to_its_class() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn c1_a_deletion_is_reconciled_although_a_new_object_of_another_class_has_the_name() {
+    let world = World::new();
+    world.maps.put(of_class("a", "ours"));
+    let maps = world.map_informer();
+    let trigger = Trigger::on(&maps).only(Filter::labels("class=ours"));
+    let (_running, log) = noting(Controller::builder("t", trigger));
+    assert_eq!(log.next(1).await, ["web/a"]);
+    world.maps.delete("web/a");
+    world.maps.put(of_class("a", "other"));
+    assert_eq!(reconciled(&log).await, ["web/a"], "the object of our class was deleted");
+    world.maps.put(of_class("a", "another"));
+    assert!(reconciled(&log).await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_filter_on_a_child_trigger_restricts_it_to_some_children() {
     let world = World::new();
     let child = |name: &str, class: &str| {
