@@ -236,6 +236,9 @@ impl<M> ControllerBuilder<M> {
     /// Sets how long a key is deferred at most until the cache has its own writes, counted from the server's answer to the last
     /// write: see [`Context::wrote`]. Default: 30 s. Times over 30 years count as 30 years.
     ///
+    /// While an informer that should receive the write is [degraded](kube_informer::InformerState::Degraded), the key is deferred
+    /// regardless of this limit.
+    ///
     /// While a write is unanswered, the key is deferred regardless of this limit. An unanswered write fails 300 s after it was sent,
     /// or 60 s after its caller dropped it if that is earlier.
     pub fn write_wait_max(mut self, limit: Duration) -> Self {
@@ -359,8 +362,15 @@ impl<M> ControllerBuilder<M> {
                 member.is_some_and(|member| member.tools.has(expected))
             }
         };
-        let (keys, is_met) = (Box::new(keys), Box::new(is_met));
-        let feed = Feed { intake: intake.clone(), keys, is_met, streams: self.feeds, added };
+        let is_failing = {
+            let members = Arc::downgrade(&members);
+            move |key: &Key, expected: &Expected| {
+                let member = members.upgrade().and_then(|members| members.get(key.cluster()));
+                member.is_some_and(|member| member.tools.fails_to_receive(expected))
+            }
+        };
+        let (keys, is_met, is_failing) = (Box::new(keys), Box::new(is_met), Box::new(is_failing));
+        let feed = Feed { intake: intake.clone(), keys, is_met, is_failing, streams: self.feeds, added };
         let job = Job {
             name,
             data: Arc::new(data),

@@ -27,6 +27,8 @@ pub(super) struct Feed {
     pub(super) keys: Box<dyn Fn() -> Vec<Key> + Send>,
     /// Whether the caches have what a key waits for.
     pub(super) is_met: Box<dyn Fn(&Key, &Expected) -> bool + Send + Sync>,
+    /// Whether a cache that should receive what a key waits for reports errors.
+    pub(super) is_failing: Box<dyn Fn(&Key, &Expected) -> bool + Send + Sync>,
     pub(super) streams: Vec<BoxStream<'static, Wanted>>,
     pub(super) added: Added,
 }
@@ -34,7 +36,7 @@ pub(super) struct Feed {
 impl Feed {
     /// Runs until dropped.
     pub(super) async fn run(self) {
-        let Self { intake, keys, is_met, streams, mut added } = self;
+        let Self { intake, keys, is_met, is_failing, streams, mut added } = self;
         let mut wanted = select_all(streams);
         let mut warming = FuturesUnordered::new();
         // The key of a stream that waits while the queue is full. Nothing else waits with it.
@@ -44,7 +46,7 @@ impl Feed {
             tokio::task::coop::consume_budget().await;
             tokio::select! {
                 biased;
-                released = intake.writes.released(&is_met) => {
+                released = intake.writes.released(&is_met, &is_failing) => {
                     for (key, priority) in released {
                         intake.add(key, priority);
                     }

@@ -14,7 +14,7 @@
 //! Cleanups that succeeded are recorded here too, until the cache no longer has their object. The same events show this, but there
 //! is no time limit.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::future::pending;
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ pub(crate) struct Writes {
 
 #[derive(Debug, Default)]
 struct WritesState {
-    waiting: HashMap<Key, Waiting>,
+    waiting: BTreeMap<Key, Waiting>,
     /// The keys that wait for an object.
     waited_for: HashMap<Place, BTreeSet<Key>>,
     /// When each waiting key is released without its write.
@@ -246,9 +246,16 @@ impl Writes {
     /// waited for, or it has waited for the limit. A key that has waited for the limit is returned even if nothing has queued it:
     /// its write may be lost, for example because the server was restored from a backup, and then no event would ever report that.
     ///
+    /// While a cache that should show a write reports errors (`is_failing`), the limit does not apply: that cache is known to be
+    /// outdated.
+    ///
     /// # Cancel safety
     /// Can be dropped at any point.
-    pub(crate) async fn released(&self, is_met: impl Fn(&Key, &Expected) -> bool) -> Vec<Released> {
+    pub(crate) async fn released(
+        &self,
+        is_met: impl Fn(&Key, &Expected) -> bool,
+        is_failing: impl Fn(&Key, &Expected) -> bool,
+    ) -> Vec<Released> {
         loop {
             let next = self.state.lock().next();
             tokio::select! {
@@ -266,7 +273,13 @@ impl Writes {
             while let Some((until, key)) = state.deadlines.first().cloned()
                 && until <= now
             {
-                tracing::debug!(%key, limit = ?self.limit, "the cache did not receive the key's write in time; reconciling anyway");
+                let mut expected = state.waiting.get(&key).into_iter().flat_map(|waiting| &waiting.expected);
+                if expected.any(|expected| is_failing(&key, expected)) {
+                    tracing::debug!(%key, "the cache fails to receive the key's write; still waiting");
+                    state.wait(&key, now + self.limit.max(REVISION_PAUSE), |_| ());
+                    continue;
+                }
+                tracing::warn!(%key, limit = ?self.limit, "the cache did not receive the key's write in time; reconciling anyway");
                 released.push(state.forget(&key).unwrap_or((key, BACKGROUND)));
             }
             if !released.is_empty() {
@@ -444,10 +457,10 @@ mod tests {
         tokio::time::advance(Duration::from_secs(10)).await;
         writes.expect(&key("a"), expected(&[&one], "9"), |_| false);
         writes.park(&key("a"), 3);
-        assert_eq!(writes.released(|_, _| false).await, [(key("a"), 3)]);
+        assert_eq!(writes.released(|_, _| false, |_, _| false).await, [(key("a"), 3)]);
         assert_eq!(start.elapsed(), Duration::from_secs(40));
         assert!(!writes.park(&key("a"), 0));
-        assert!(writes.released(|_, _| false).now_or_never().is_none());
+        assert!(writes.released(|_, _| false, |_, _| false).now_or_never().is_none());
         assert!(is_empty(&writes));
     }
 
@@ -462,7 +475,7 @@ mod tests {
         let start = Instant::now();
         let is_met =
             |_: &Key, expected: &Expected| expected.version == "7" || start.elapsed() > 10 * REVISION_PAUSE;
-        assert_eq!(writes.released(is_met).await, [(key("a"), 0)], "b is not parked");
+        assert_eq!(writes.released(is_met, |_, _| false).await, [(key("a"), 0)], "b is not parked");
         assert_eq!(start.elapsed(), 11 * REVISION_PAUSE);
         assert!(is_empty(&writes));
     }
@@ -471,7 +484,18 @@ mod tests {
     async fn a_key_whose_write_never_appears_is_released_without_being_queued() {
         let writes = Writes::new(Duration::from_secs(30));
         writes.expect(&key("a"), expected(&[&(0, key("one"))], "7"), |_| false);
-        assert_eq!(writes.released(|_, _| false).await, [(key("a"), BACKGROUND)]);
+        assert_eq!(writes.released(|_, _| false, |_, _| false).await, [(key("a"), BACKGROUND)]);
+        assert!(is_empty(&writes));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_key_waits_beyond_the_limit_while_its_cache_fails() {
+        let writes = Writes::new(Duration::from_secs(30));
+        writes.expect(&key("a"), expected(&[&(0, key("one"))], "7"), |_| false);
+        let start = Instant::now();
+        let is_failing = |_: &Key, _: &Expected| start.elapsed() < Duration::from_secs(70);
+        assert_eq!(writes.released(|_, _| false, is_failing).await, [(key("a"), BACKGROUND)]);
+        assert_eq!(start.elapsed(), Duration::from_secs(90));
         assert!(is_empty(&writes));
     }
 
@@ -481,7 +505,7 @@ mod tests {
         writes.expect(&key("a"), expected(&[&(0, key("one"))], "7"), |_| false);
         tokio::time::advance(Duration::from_secs(365 * 24 * 3600)).await;
         assert!(writes.park(&key("a"), 0));
-        assert!(writes.released(|_, _| false).now_or_never().is_none());
+        assert!(writes.released(|_, _| false, |_, _| false).now_or_never().is_none());
     }
 
     #[tokio::test(start_paused = true)]
@@ -517,7 +541,7 @@ mod tests {
         assert_eq!(writes.seen(&place, |_| true), [], "the request is unanswered");
         tokio::time::advance(Duration::from_secs(60)).await;
         assert!(
-            writes.released(|_, _| false).now_or_never().is_none(),
+            writes.released(|_, _| false, |_, _| false).now_or_never().is_none(),
             "the limit applies to answered requests only"
         );
         assert_eq!(writes.answered(&key("a"), two), Some((key("a"), 5)));
