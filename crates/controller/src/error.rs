@@ -73,8 +73,8 @@ pub enum BuildError {
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// An informer did not get its initial list: the server [refused](SyncError::Refused) it, its objects exceed the
-    /// [memory budget](SyncError::OverBudget), or the informer has stopped. To wait until the resource is served, wait for the
+    /// An informer did not get its initial list: the server [refused](SyncError::Refused) it, or its objects exceed the
+    /// [memory budget](SyncError::OverBudget). Or an informer has stopped, before or while the controller runs. To wait until the resource is served, wait for the
     /// informer first, as in [`Controller::run`](crate::Controller::run).
     #[error("cannot run controller `{controller}`: {source}")]
     Sync {

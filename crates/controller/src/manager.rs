@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::{BoxFuture, join, join_all, pending, try_join_all};
+use kube_informer::{Stopped, SyncError};
 use parking_lot::Mutex;
 
 use crate::controller::{ControllerParts, Managed};
@@ -240,13 +241,33 @@ impl Working<'_> {
             () = stop.stopping() => return Ok(()),
         }
         tracing::info!(controllers = self.controllers.len(), "all informers are synced");
-        // The first error of a leader runnable. It ends everything.
+        // The first error of a leader runnable or of a stopped informer. It ends everything.
         let failed = Mutex::new(None);
         let work = |term: Option<Term>| {
             let failed = &failed;
             let controllers = {
                 let term = term.clone();
-                self.controllers.iter().map(move |controller| controller.work(stop, term.clone()))
+                self.controllers.iter().map(move |controller| {
+                    let term = term.clone();
+                    async move {
+                        let work = controller.work(stop, term);
+                        tokio::pin!(work);
+                        tokio::select! {
+                            biased;
+                            unfinished = &mut work => return unfinished,
+                            // A shared lease gives its slots to other replicas.
+                            () = controller.stopped(), if !controller.is_shared() => {}
+                        }
+                        if !stop.is_stopping() {
+                            let controller = controller.name().to_string();
+                            let error = RunError::Sync { controller, source: SyncError::Stopped(Stopped) };
+                            tracing::error!(%error, "stopping");
+                            failed.lock().get_or_insert(error);
+                            stop.drain();
+                        }
+                        work.await
+                    }
+                })
             };
             let runnables = self.runnables.iter().map(move |runnable| {
                 let term = term.clone();

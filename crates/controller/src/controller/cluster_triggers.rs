@@ -45,8 +45,12 @@ pub(super) struct Plan {
     pub(super) owned_shards: Vec<AssignedShard>,
 }
 
-/// Registers a listener on an informer. Its arguments are the informer's number and its cluster.
-pub(super) type Attach = Box<
+/// Checks a trigger and adds its indexes, which can call the user's functions for every cached object. Returns what registers the
+/// listener.
+pub(super) type Attach = Box<dyn FnOnce() -> Result<Listen, AttachError>>;
+
+/// Registers a listener on an informer; calls none of the user's functions. Its arguments are the informer's number and its cluster.
+pub(super) type Listen = Box<
     dyn FnOnce(usize, &Option<Arc<str>>, &Arc<Intake>) -> Result<(Listening, Box<dyn Watched>), AttachError>,
 >;
 
@@ -148,14 +152,16 @@ impl<M: Send + Sync + 'static> ClusterTriggers<M> {
         map: impl FnOnce(&Informer<K>) -> Result<Map<K>, AttachError> + 'static,
     ) -> Self {
         let is_main = self.plan.attach.is_empty();
-        self.plan.attach.push(Box::new(move |number, cluster, intake| {
+        self.plan.attach.push(Box::new(move || {
             let informer = watch.informer.clone();
             let check = watch.filter.as_ref().map_or(Ok(()), |filter: &Filter<K>| filter.check(&informer));
             check.map_err(|reason| AttachError::Filter(plural(&informer), reason))?;
             let map = map(&informer)?;
-            let listening = watch.listen(number, cluster.clone(), is_main, map, intake);
-            let listening = listening.map_err(|error| AttachError::Stopped(plural(&informer), error))?;
-            Ok((listening, Box::new(informer)))
+            Ok(Box::new(move |number, cluster, intake| {
+                let listening = watch.listen(number, cluster.clone(), is_main, map, intake);
+                let listening = listening.map_err(|error| AttachError::Stopped(plural(&informer), error))?;
+                Ok((listening, Box::new(informer)))
+            }))
         }));
         self
     }

@@ -10,12 +10,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use futures::future::{pending, select_all};
 use kube_informer::{Key, SyncError};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio_util::sync::CancellationToken;
 
-use super::cluster_triggers::{ClusterTriggers, Plan};
+use super::cluster_triggers::{AttachError, ClusterTriggers, Plan};
 use super::feed::Added;
 use super::intake::Intake;
 use super::tools::Tools;
@@ -106,7 +107,6 @@ impl Clusters {
             let reason = "a controller of several clusters cannot be shared".to_owned();
             return Err(BuildError::Sharing { controller: self.name.to_string(), reason });
         }
-        members.remove(name);
         members.add(Some(name), triggers.into_plan())
     }
 
@@ -149,14 +149,20 @@ impl Members {
         Clusters { name: self.name.clone(), members: Arc::downgrade(self) }
     }
 
-    /// Registers the listeners of a cluster. The cluster without a name is warm from the start: no worker runs before it is synced.
+    /// Registers the listeners of a cluster, after removing an earlier cluster of this name. The cluster without a name is warm from the
+    /// start: no worker runs before it is synced.
     pub(super) fn add(&self, cluster: Option<&str>, plan: Plan) -> Result<(), BuildError> {
         let first = self.informers.fetch_add(plan.attach.len(), Ordering::Relaxed);
         let name = cluster.map(Arc::<str>::from);
+        let of_controller = |error: AttachError| error.of(&self.name);
+        let prepared = plan.attach.into_iter().map(|attach| attach()).collect::<Result<Vec<_>, _>>();
+        let prepared = prepared.map_err(of_controller)?;
+        self.remove(cluster.unwrap_or_default());
+        // A worker drops a key whose cluster it does not find, so it must wait until all listeners are registered.
+        let mut clusters = self.clusters.write();
         let (mut listening, mut watched) = (Vec::new(), Vec::new());
-        for (number, attach) in (first..).zip(plan.attach) {
-            let (listens, erased) =
-                attach(number, &name, &self.intake).map_err(|error| error.of(&self.name))?;
+        for (number, listen) in (first..).zip(prepared) {
+            let (listens, erased) = listen(number, &name, &self.intake).map_err(of_controller)?;
             listening.push(listens);
             watched.push(erased);
         }
@@ -186,7 +192,10 @@ impl Members {
             keys,
             held,
         });
-        self.clusters.write().insert(cluster.unwrap_or_default().to_owned(), member.clone());
+        let replaced = clusters.insert(cluster.unwrap_or_default().to_owned(), member.clone());
+        drop(clusters);
+        // Another call added this name concurrently.
+        replaced.iter().for_each(|replaced| replaced.end());
         if cluster.is_some() {
             // The receiver is dropped when the controller has ended.
             let _ = self.added.send(member);
@@ -196,8 +205,7 @@ impl Members {
 
     fn remove(&self, name: &str) -> bool {
         let Some(member) = self.clusters.write().remove(name) else { return false };
-        member.tools.removed.cancel();
-        member.listening.iter().for_each(Listening::remove);
+        member.end();
         let is_of_cluster = |key: &Key| key.cluster() == Some(name);
         self.intake.forget(is_of_cluster, |number| member.tools.has_number(number));
         true
@@ -219,6 +227,12 @@ impl Members {
         }
     }
 
+    /// Waits until an informer of the cluster without a name has stopped.
+    pub(super) async fn stopped(&self) {
+        let Some(member) = self.get(None) else { return pending().await };
+        select_all(member.tools.watched.iter().map(|watched| watched.stopped())).await;
+    }
+
     pub(super) fn is_synced(&self) -> bool {
         self.get(None).is_none_or(|member| member.is_synced())
     }
@@ -233,6 +247,12 @@ impl Drop for Members {
 // === impl Member ===
 
 impl Member {
+    /// Ends the listeners, and everything that waits for the cluster.
+    fn end(&self) {
+        self.tools.removed.cancel();
+        self.listening.iter().for_each(Listening::remove);
+    }
+
     /// Waits until all informers are synced and the keys of their initial lists are queued.
     async fn synced(&self) -> Result<(), SyncError> {
         for watched in &self.tools.watched {
@@ -268,7 +288,11 @@ impl Member {
             loop {
                 match self.synced().await {
                     Ok(()) => return true,
-                    Err(SyncError::Stopped(_)) => return false,
+                    Err(error @ SyncError::Stopped(_)) => {
+                        let controller = &*self.tools.name;
+                        tracing::warn!(controller, %error, "the keys of a cluster are not reconciled");
+                        return false;
+                    }
                     Err(error) => {
                         tracing::warn!(controller = %self.tools.name, %error, "a cluster refuses an informer; retrying");
                         tokio::time::sleep(REFUSED_PAUSE).await;

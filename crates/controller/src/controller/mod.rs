@@ -143,6 +143,9 @@ pub(crate) trait Managed: Send + Sync {
     /// Whether an informer has stopped, so that nothing can be reconciled any more.
     fn is_stopped(&self) -> bool;
 
+    /// Waits until an informer has stopped. Named clusters do not count.
+    fn stopped(&self) -> BoxFuture<'_, ()>;
+
     /// Queues all keys of slots.
     fn queue_slots(&self, slots: &[u32]);
 }
@@ -326,6 +329,10 @@ impl<D: Send + Sync + 'static> Managed for Team<D> {
 
     fn is_stopped(&self) -> bool {
         self.has_stopped_informer()
+    }
+
+    fn stopped(&self) -> BoxFuture<'_, ()> {
+        self.job.members.stopped().boxed()
     }
 
     fn queue_slots(&self, slots: &[u32]) {

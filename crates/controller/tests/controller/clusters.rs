@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube_client::Api;
 use kube_client::api::{DeleteParams, PostParams};
 use kube_core::ObjectMeta;
-use kube_informer::{Informer, Key};
+use kube_informer::{Index, Informer, Key};
 use kube_informer_controller::testing;
 use kube_informer_controller::{Action, BuildError, ClusterTriggers, Context, Controller, Error, Manager};
 use serde_json::json;
@@ -92,6 +92,28 @@ async fn c1_clusters_are_added_and_removed_while_the_controller_runs() {
     manager.stop().await.unwrap();
     let error = clusters.add("north", triggers(&west)).unwrap_err();
     assert!(matches!(error, BuildError::Ended { .. }), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c1_keys_that_arrive_while_a_cluster_is_added_are_reconciled() {
+    let east = server(&["a", "b", "c"]).await;
+    let maps = Informer::<ConfigMap>::builder(east.client().unwrap()).start().unwrap();
+    let of_kind = Informer::<Secret>::builder(east.client().unwrap()).start().unwrap();
+    maps.synced().await.unwrap();
+    let log = Log::default();
+    let controller = Controller::of_clusters("t").build(log.clone(), reconcile).unwrap();
+    let clusters = controller.clusters();
+    let manager = testing::start(Manager::new().controller(controller));
+    // An index that is computed slowly, after the listener of the ConfigMaps was registered.
+    let slow = Index::by("slow", |_| {
+        (0..20_000).for_each(|_| std::thread::yield_now());
+        [String::new()]
+    });
+    let triggers = ClusterTriggers::on(&maps).watches_related(&of_kind, &slow, |_| [String::new()]);
+    clusters.add("east", triggers).unwrap();
+    testing::settle_clusters(&[("east", &east)], &manager).await.unwrap();
+    assert_eq!(secrets(&east).await, ["a", "b", "c"]);
+    manager.stop().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

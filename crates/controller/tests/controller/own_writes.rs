@@ -12,7 +12,7 @@ use embedded_apiserver::{Action as FaultAction, Fault, Match, Server, Verb};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube_client::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube_client::{Api, Client};
-use kube_core::{ObjectMeta, ResourceExt as _};
+use kube_core::{ObjectMeta, ResourceExt};
 use kube_informer::building_blocks::ReflectorConfig;
 use kube_informer::{Informer, Key, StoredObject};
 use kube_informer_controller::testing;

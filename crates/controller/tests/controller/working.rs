@@ -66,6 +66,17 @@ async fn c3_c10_a_refused_informer_ends_run_with_the_servers_message() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn c10_an_informer_that_stops_ends_run_with_an_error() {
+    let world = World::new();
+    let (maps, pods) = (world.map_informer(), world.pod_informer());
+    let (running, _log) = noting(Controller::builder("t", &maps).owns(&pods));
+    settle().await;
+    pods.shutdown().await;
+    let error = running.ended().await.unwrap_err();
+    assert!(matches!(&error, RunError::Sync { source: SyncError::Stopped(_), .. }), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn waiting_for_the_informer_first_survives_a_missing_definition() {
     let world = World::new();
     world.maps.put(named("a"));
@@ -511,13 +522,13 @@ async fn errors_of_selectors_keys_and_informers_become_errors_of_a_reconcile() {
     let world = World::new();
     let maps = world.map_informer();
     let selector = || -> Result<_, Error> { Ok(maps.lister().labels("a in (")?.list()) };
-    assert!(selector().unwrap_err().to_string().starts_with("invalid label selector `a in (`"));
+    assert!(selector().unwrap_err().to_string().starts_with("invalid label selector \"a in (\""));
     let key = || -> Result<Key, Error> { Ok("a/b/c/d/e".parse()?) };
     assert!(key().unwrap_err().to_string().contains("a/b/c/d/e"));
     let start = |client: kube_client::Client| -> Result<Informer<k8s_openapi::api::core::v1::Pod>, Error> {
         Ok(Informer::builder(client).labels("a in (").start()?)
     };
-    let client = embedded_apiserver::Server::builder().without_socket().start().await.unwrap().client();
+    let client = embedded_apiserver::Server::builder().without_socket().start().await.unwrap().client().unwrap();
     assert!(start(client).unwrap_err().to_string().contains("invalid label selector"));
 }
 
