@@ -166,7 +166,7 @@ export class Objects {
     const link = name.firstChild;
     setText(namespace, item?.namespace ?? "");
     setText(link, item?.name ?? "…");
-    if (item) setAttribute(link, "href", objectLink(this.resource, item.namespace, item.name));
+    setAttribute(link, "href", item ? objectLink(this.resource, item.namespace, item.name) : null);
     const columns = this.columns();
     cells.forEach((cell, at) => this.renderCell(cell, columns[at], item?.columns[at]));
   }

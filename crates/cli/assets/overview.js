@@ -189,7 +189,8 @@ export class Overview {
     setText(tiles.objects.figure, count(sum((informer) => informer.objects)));
     setText(tiles.objects.note, `${informers.length} ${informers.length === 1 ? "kind" : "kinds"}`);
     setText(tiles.memory.figure, bytes(stored));
-    setText(tiles.memory.note, model.residentBytes ? `${bytes(model.residentBytes)} resident in all` : "");
+    const resident = model.demo ? "resident, server included" : "resident in all";
+    setText(tiles.memory.note, model.residentBytes ? `${bytes(model.residentBytes)} ${resident}` : "");
     setText(tiles.decoded.figure, bytes(decoded));
     setText(tiles.decoded.note, stored > 0 && decoded > 0 ? `estimate: ${(decoded / stored).toFixed(1)} times as much` : "estimate");
     setText(tiles.rate.figure, count(sum((informer) => informer.rate)));

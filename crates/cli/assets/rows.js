@@ -127,9 +127,15 @@ export class Rows {
     if (this.columns) row.cells.forEach((cell) => cell.setAttribute("role", "gridcell"));
     row.element = h("div", { class: "row", ...role }, row.cells);
     row.element.style.height = `${this.rowHeight}px`;
-    if (this.onOpen) row.element.addEventListener("click", () => this.open(row.index));
+    if (this.onOpen) row.element.addEventListener("click", (event) => this.click(event, row.index));
     this.space.append(row.element);
     return row;
+  }
+
+  /// Opens a row, unless the browser follows the link in it, or the user selects text.
+  click(event, index) {
+    const isBrowsers = event.target.closest("a") || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey;
+    if (!isBrowsers && getSelection().isCollapsed) this.open(index);
   }
 
   open(index) {

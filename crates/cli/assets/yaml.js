@@ -2,7 +2,7 @@
 
 const PLAIN = /^[A-Za-z_./][A-Za-z0-9_./ @%+=:-]*$/;
 const WORDS = new Set(["true", "false", "null", "yes", "no", "on", "off", "y", "n", "~"]);
-/// The fields by which the server identifies elements of a list: the first that all of them have.
+/// The fields by which the server identifies elements of a list: the first that all of them have, each with another value.
 const IDENTITIES = ["name", "type", "containerPort", "port", "ip", "key"];
 
 /// Lines as { indent, name, text, path }, with the segments of the path: a name can contain dots and brackets.
@@ -24,7 +24,7 @@ function isEmpty(value) {
 
 function write(value, indent, path, out, lead) {
   if (Array.isArray(value)) {
-    const identity = IDENTITIES.find((name) => value.every((element) => ["string", "number"].includes(typeof element?.[name])));
+    const identity = IDENTITIES.find((name) => identifies(name, value));
     value.forEach((element, at) => {
       const own = [...path, String(identity ? element[identity] : at)];
       const isFirst = at === 0;
@@ -48,6 +48,12 @@ function write(value, indent, path, out, lead) {
       first = "";
     }
   }
+}
+
+/// Whether each element of a list has another value in this field.
+function identifies(name, list) {
+  const values = list.map((element) => element?.[name]);
+  return values.every((value) => ["string", "number"].includes(typeof value)) && new Set(values).size === list.length;
 }
 
 /// One element of a list.

@@ -1,9 +1,10 @@
 //! The difference between two states of an object, in one line: `status.phase: Pending → Running`. A sign marks a field that
 //! was added (`+status.reason: Evicted`) or removed (`-spec.nodeName: node-1`).
 //!
-//! Objects of any kind are compared, so only a few rules apply: list elements are matched by name, type or a similar field;
+//! Objects of any kind are compared, so only a few rules apply: list elements are matched by name, type or a similar field that is unique;
 //! resourceVersion, generation and managedFields are skipped; times come last. The work, the line and each value are bounded.
 
+use std::collections::HashMap;
 use std::fmt::{self, Write as _};
 
 use serde_json::{Map, Value};
@@ -19,7 +20,7 @@ const NAME_CHARS_MAX: usize = 40;
 /// Deepest level that is compared.
 const DEPTH_MAX: usize = 32;
 
-/// Fields that identify an element of a list. The first one that all elements have is used.
+/// Fields that identify an element of a list. The first one that all elements have, each with another value, is used.
 const IDENTITIES: [&str; 6] = ["name", "type", "containerPort", "port", "ip", "key"];
 
 /// One changed field. The side without the field is empty; an empty text is shown as `""`.
@@ -125,7 +126,7 @@ fn line(found: &[Difference]) -> String {
     }
     match found.len() {
         0..=SHOWN_MAX => {}
-        DIFFERENCES_MAX => line += ", and many more",
+        DIFFERENCES_MAX.. => line += ", and many more",
         more => {
             let _ = write!(line, ", {} more", more - SHOWN_MAX);
         }
@@ -219,16 +220,13 @@ impl StateComparison {
     }
 
     fn compare_lists(&mut self, parent: Option<&Place<'_>>, old: &[Value], new: &[Value], depth: usize) {
-        let identity = IDENTITIES.iter().find(|field| {
-            let is_key = |element: &Value| matches!(element[**field], Value::String(_) | Value::Number(_));
-            old.iter().chain(new).all(is_key)
-        });
-        if let Some(identity) = identity {
-            let same = |one: &Value, other: &Value| one[*identity] == other[*identity];
+        let identified = IDENTITIES
+            .iter()
+            .find_map(|field| Some((*field, by_identity(old, field)?, by_identity(new, field)?)));
+        if let Some((field, before, after)) = identified {
             for element in new {
-                let place = Place { parent, segment: PathSegment::Element(&element[*identity]) };
-                let before = old.iter().find(|old| same(old, element));
-                match before {
+                let place = Place { parent, segment: PathSegment::Element(&element[field]) };
+                match before.get(&element[field].to_string()) {
                     Some(before) => self.compare(Some(&place), Some(before), Some(element), depth + 1),
                     None if self.detail.expands_parts => {
                         self.compare(Some(&place), None, Some(element), depth + 1);
@@ -236,8 +234,8 @@ impl StateComparison {
                     None => self.add(Some(&place), String::new(), self.shown(Some(element))),
                 }
             }
-            for element in old.iter().filter(|old| !new.iter().any(|element| same(old, element))) {
-                let place = Place { parent, segment: PathSegment::Element(&element[*identity]) };
+            for element in old.iter().filter(|old| !after.contains_key(&old[field].to_string())) {
+                let place = Place { parent, segment: PathSegment::Element(&element[field]) };
                 match self.detail.expands_parts {
                     true => self.compare(Some(&place), Some(element), None, depth + 1),
                     false => self.add(Some(&place), self.shown(Some(element)), String::new()),
@@ -264,6 +262,9 @@ impl StateComparison {
     }
 
     fn add(&mut self, place: Option<&Place<'_>>, before: String, after: String) {
+        if self.found.len() >= DIFFERENCES_MAX {
+            return;
+        }
         let segments = place.map(Place::segments).unwrap_or_default();
         let mut path = String::new();
         segments.iter().for_each(|segment| segment.write(&mut path));
@@ -274,6 +275,20 @@ impl StateComparison {
     fn shown(&self, value: Option<&Value>) -> String {
         shown(value, self.detail.value_chars_max)
     }
+}
+
+/// The elements of a list by the text of a field; `None` if the field does not identify each of them.
+fn by_identity<'l>(list: &'l [Value], field: &str) -> Option<HashMap<String, &'l Value>> {
+    let mut elements = HashMap::with_capacity(list.len());
+    for element in list {
+        let identity = &element[field];
+        let is_unique = matches!(identity, Value::String(_) | Value::Number(_))
+            && elements.insert(identity.to_string(), element).is_none();
+        if !is_unique {
+            return None;
+        }
+    }
+    Some(elements)
 }
 
 fn is_small(map: &Map<String, Value>) -> bool {
@@ -386,6 +401,22 @@ mod tests {
             (json!({"spec": {"a": ""}}), json!({"spec": {"a": null}}), "-spec.a: \"\""),
             (json!({"status": {}}), json!({"status": {"list": [1]}}), "+status.list: [1]"),
             (json!({"spec": {"a": null}}), json!({"spec": {}}), ""),
+            // A name that occurs twice identifies no element.
+            (
+                json!({"mounts": [{"name": "config", "path": "/a"}, {"name": "config", "path": "/b"}]}),
+                json!({"mounts": [{"name": "config", "path": "/a"}]}),
+                "mounts: 2 items → 1 item",
+            ),
+            (
+                json!({"mounts": [{"name": "config", "path": "/a"}, {"name": "config", "path": "/b"}]}),
+                json!({"mounts": [{"name": "config", "path": "/a"}, {"name": "config", "path": "/c"}]}),
+                "mounts[1].path: /b → /c",
+            ),
+            (
+                json!({"addresses": [{"type": "IP", "ip": "1"}, {"type": "IP", "ip": "2"}]}),
+                json!({"addresses": [{"type": "IP", "ip": "2"}]}),
+                "-addresses[1]: {2}",
+            ),
         ] {
             assert_eq!(in_one_line(&old, &new), expected);
         }
@@ -402,6 +433,16 @@ mod tests {
         assert!(line.ends_with(", 1000 more") && line.chars().count() < 300, "{line}");
         let line = in_one_line(&state(1, 20_000), &state(2, 20_000));
         assert!(line.ends_with(", and many more") && line.chars().count() < 300, "{line}");
+    }
+
+    #[test]
+    fn long_lists_without_common_elements_are_compared_once() {
+        let list = |from: usize| -> Vec<Value> {
+            (from..from + 50_000).map(|number| json!({"name": number.to_string()})).collect()
+        };
+        let found =
+            differences(&json!({"list": list(0)}), &json!({"list": list(50_000)}), ChangeDetail::LONG);
+        assert_eq!(found.len(), DIFFERENCES_MAX);
     }
 
     #[test]

@@ -11,7 +11,7 @@ pub(crate) struct ListLimit {
     /// Maximum number of objects in one list; 0 means no limit. A longer list is an error.
     #[arg(long = "max-list-objects", value_name = "COUNT", default_value_t = ListLimit::default().objects)]
     objects: u64,
-    /// Maximum size of one list in MiB, as stored in memory; 0 means no limit. A longer list is an error.
+    /// Maximum size of one list in MiB, before compression; 0 means no limit. A longer list is an error.
     #[arg(long = "max-list-mib", value_name = "MIB", default_value_t = ListLimit::default().mib)]
     mib: u64,
 }
@@ -26,9 +26,9 @@ pub(crate) struct ListAmount {
 /// A list is longer than its limit.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ListTooLong {
-    #[error("the list has more than {0} objects; raise --max-list-objects if that is expected")]
+    #[error("more than {0} objects; raise --max-list-objects if that is expected")]
     Objects(u64),
-    #[error("the list has more than {0} MiB; raise --max-list-mib if that is expected")]
+    #[error("more than {0} MiB; raise --max-list-mib if that is expected")]
     Mib(u64),
 }
 
