@@ -310,9 +310,9 @@ async fn fields_of_a_custom_resource_are_checked_against_its_definition() {
         (|widgets| widgets.index(&Index::field("size", "spec.sise")), "invalid index `size`: "),
         (|widgets| widgets.drop_fields(["spec.sise"]), "invalid field to drop or keep: "),
         (|widgets| widgets.keep_fields(["spec.sise"]), "invalid field to drop or keep: "),
-        (|widgets| widgets.shard(by_sise()), "invalid shard: "),
+        (|widgets| widgets.shard(sharded_by_sise()), "invalid shard: "),
     ];
-    fn by_sise() -> AssignedShard {
+    fn sharded_by_sise() -> AssignedShard {
         AssignedShard::new(Shard::new([0], 2).unwrap()).by_field("spec.sise").unwrap()
     }
     for (mistake, subject) in mistakes {

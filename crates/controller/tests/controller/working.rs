@@ -528,7 +528,8 @@ async fn errors_of_selectors_keys_and_informers_become_errors_of_a_reconcile() {
     let start = |client: kube_client::Client| -> Result<Informer<k8s_openapi::api::core::v1::Pod>, Error> {
         Ok(Informer::builder(client).labels("a in (").start()?)
     };
-    let client = embedded_apiserver::Server::builder().without_socket().start().await.unwrap().client().unwrap();
+    let client =
+        embedded_apiserver::Server::builder().without_socket().start().await.unwrap().client().unwrap();
     assert!(start(client).unwrap_err().to_string().contains("invalid label selector"));
 }
 
