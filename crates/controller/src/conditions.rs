@@ -1,7 +1,8 @@
 //! Conditions: setting them in a status, and tests for objects to wait for.
 //!
-//! All but [`set_condition`] are conditions for [`Informer::wait_until`](kube_informer::Informer::wait_until). They have kube-rs's form,
-//! so conditions for its `await_condition` work, too.
+//! All but [`set_condition`] are conditions for [`Informer::wait_until`](kube_informer::Informer::wait_until). They are functions of an
+//! `Option<&K>`, so they also work with kube-rs's `await_condition`. To use a condition `ready` of kube-rs in `wait_until`, pass
+//! `|object| ready.matches_object(object)`.
 //!
 //! ```no_run
 //! # use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};

@@ -60,7 +60,7 @@ pub enum WriteError {
         /// The key that is reconciled.
         owner: Key,
     },
-    /// The object has no name, or does not serialize. The error is terminal.
+    /// The object has no name, is namespaced without a namespace, or does not serialize. The error is terminal.
     #[error("cannot {operation} {kind}: {reason}")]
     Invalid {
         /// Such as `apply`.
@@ -399,6 +399,9 @@ impl Write {
         let mut write = Self { operation, kind, key: key.clone(), path, object: Value::Null };
         if key.name().is_empty() {
             return Err(write.invalid("the object has no name"));
+        }
+        if is_namespaced && key.namespace().is_empty() {
+            return Err(write.invalid("the object has no namespace, and neither has the reconciled one"));
         }
         write.object = serde_json::to_value(object).map_err(|error| write.invalid(error))?;
         write.object["apiVersion"] = K::api_version(dynamic).into();

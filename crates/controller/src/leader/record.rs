@@ -6,7 +6,7 @@ use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
 use kube_client::Api;
-use kube_client::api::PostParams;
+use kube_client::api::{ListParams, PostParams};
 use kube_core::{ObjectMeta, Status};
 use tokio::time::{Instant, timeout};
 
@@ -247,12 +247,20 @@ impl Leases {
         self.limited(self.api.replace(&self.name, &PostParams::default(), lease)).await
     }
 
-    async fn limited(
+    /// The server's current resourceVersion.
+    pub(crate) async fn revision(&self) -> Result<String, LeaseError> {
+        // Without a resourceVersion, the server answers from etcd.
+        let one = ListParams::default().limit(1);
+        let list = self.limited(self.api.list(&one)).await?;
+        Ok(list.metadata.resource_version.unwrap_or_default())
+    }
+
+    async fn limited<T>(
         &self,
-        request: impl Future<Output = Result<Lease, kube_client::Error>>,
-    ) -> Result<Lease, LeaseError> {
+        request: impl Future<Output = Result<T, kube_client::Error>>,
+    ) -> Result<T, LeaseError> {
         match timeout(self.request_max, request).await {
-            Ok(Ok(lease)) => Ok(lease),
+            Ok(Ok(answer)) => Ok(answer),
             Ok(Err(kube_client::Error::Api(status))) => Err(match status.code {
                 404 => LeaseError::NotFound(status),
                 409 => LeaseError::Conflict,

@@ -12,6 +12,7 @@ use std::time::Duration;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube_client::Client;
 use kube_informer::building_blocks::ReflectorConfig;
+use kube_informer::internals::compare_resource_versions;
 use kube_informer::{Event, HandlerHandle, Informer, Key, SyncError};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -193,6 +194,20 @@ impl Group {
     /// This replica joins again only when the cache has this: an outdated cache shows seats and slots that are not free.
     pub(super) fn need(&mut self, lease: String, version: String) {
         self.needed = Some((lease, version));
+    }
+
+    /// Accepts a cache at the server's current resourceVersion, if that is lower than the one that is needed: the server was restored
+    /// from a backup, and may not reach the needed one for hours. Returns whether it was.
+    pub(super) fn accept_restore(&mut self, revision: &str) -> bool {
+        let is_lower =
+            |needed: &str| compare_resource_versions(revision, needed).is_some_and(std::cmp::Ordering::is_lt);
+        match &mut self.needed {
+            Some((_, needed)) if is_lower(needed) => {
+                revision.clone_into(needed);
+                true
+            }
+            _ => false,
+        }
     }
 
     /// Watches the leases of the same group with another cache, which needs the same.

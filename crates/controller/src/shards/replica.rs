@@ -151,6 +151,11 @@ impl<'a> SharingReplica<'a> {
             if (is_behind || !is_synced) && watched_since.elapsed() >= lasts {
                 // Its watch may be stuck.
                 self.steering.group.replace(watch(&self.lease)?);
+                if let Some(Ok(revision)) = unless_stopped(stop, self.steering.leases.revision()).await
+                    && self.steering.group.accept_restore(&revision)
+                {
+                    tracing::warn!(lease, revision, "the server was restored from a backup; joining again");
+                }
                 watched_since = Instant::now();
                 self.conflicts = 0;
             }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use embedded_apiserver::{Action as FaultAction, Fault, Match, Schedule, Server, Verb};
+use embedded_apiserver::{Action as FaultAction, Fault, Match, Restart, Schedule, Server, Verb};
 use http::HeaderValue;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -395,6 +395,28 @@ async fn c11_slots_of_a_crashed_replica_are_taken_after_its_lease() {
     let status = one.lease.status();
     assert_eq!((status.members, status.gained - gained), (1, 32));
     assert!(status.unowned < 40 * SECOND, "{status:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn c11_replicas_work_again_after_a_restore_from_a_backup() {
+    let rig = Rig::start(20).await;
+    let (one, two) = (Replica::start(&rig, "one", 1), Replica::start(&rig, "two", 2));
+    rig.balanced(&[&one, &two]).await;
+    rig.settled().await;
+    let backup = rig.server.backup();
+    // Renewals raise the revision far beyond that of the backup.
+    sleep(3600 * SECOND).await;
+    let cut = ["one", "two"].map(|name| rig.cut_off(name, FaultAction::Disconnect));
+    rig.server.disconnect_all();
+    sleep(60 * SECOND).await;
+    rig.server.restart(&Restart::FromBackup(backup));
+    cut.into_iter().for_each(|fault| rig.server.faults().disarm(fault));
+    rig.balanced(&[&one, &two]).await;
+    for n in 0..20 {
+        rig.change(&format!("m{n}"), 1).await;
+    }
+    rig.settled().await;
+    rig.observer.check();
 }
 
 #[tokio::test(start_paused = true)]

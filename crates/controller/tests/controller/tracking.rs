@@ -402,6 +402,8 @@ async fn apply_sets_owner_manager_and_namespace() {
         "cannot apply Secret default/child: its owner default/gone is not in the cache of the main informer, or was re-created during the reconcile"
     );
     assert!(matches!(ctx.apply(&secret("")).await, Err(WriteError::Invalid { .. })));
+    let error = test.context(&Key::new("", "node")).apply_unowned(&secret("child")).await.unwrap_err();
+    assert!(matches!(error, WriteError::Invalid { .. }), "a retry cannot help: {error}");
 }
 
 #[tokio::test(start_paused = true)]
