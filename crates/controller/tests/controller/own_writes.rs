@@ -287,8 +287,6 @@ async fn run(tracking: Tracking, steps: usize) -> Vec<String> {
     let controller = Controller::builder("t", &maps)
         .owns(&secrets)
         .concurrency(2)
-        // A stale cache is never the lesser evil here.
-        .write_wait_max(Duration::MAX)
         .backoff(kube_workqueue::PerItemExponential::new(Duration::from_millis(1), Duration::from_secs(1)))
         .build(data.clone(), reconcile)
         .unwrap();
