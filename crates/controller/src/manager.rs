@@ -9,6 +9,7 @@ use kube_informer::{Stopped, SyncError};
 use parking_lot::Mutex;
 
 use crate::controller::{ControllerParts, Managed};
+use crate::deliberate_bug::deliberate_bug;
 use crate::leader::{LeaderElection, Outcome, Term};
 use crate::runnables::{LeaderRunnable, Runnable};
 use crate::shards::{ShardedLease, share};
@@ -237,6 +238,7 @@ impl Working<'_> {
     async fn run(&self, coordination: Coordination, stop: &Stop) -> Result<(), RunError> {
         tokio::select! {
             biased;
+            () = async {}, if deliberate_bug("work-before-sync") => {}
             synced = try_join_all(self.controllers.iter().map(|controller| controller.synced())) => drop(synced?),
             () = stop.stopping() => return Ok(()),
         }

@@ -26,7 +26,7 @@ const SHARING_BUGS: [Bug; 9] = [
     ("slot-forgotten", "a replica never takes one of its slots"),
 ];
 
-const BUGS: [Bug; 42] = [
+const BUGS: [Bug; 44] = [
     ("tombstone-skipped", "a relist reports no deletions"),
     ("relisted-update-missed", "a relist reports no updates"),
     ("replace-deletes-neighbours", "a relist of one namespace removes the objects of the others"),
@@ -62,6 +62,8 @@ const BUGS: [Bug; 42] = [
     ("key-handed-out-twice", "a key that changes while it is reconciled goes to a second worker"),
     ("failed-key-not-retried", "a failed reconcile is not retried"),
     ("key-dropped-at-shutdown", "a key whose reconcile is cancelled is not queued again"),
+    ("work-before-sync", "reconciles begin before the informers are synced"),
+    ("work-after-stop", "reconciles begin after a stop"),
     ("own-write-not-awaited", "a reconcile begins before its cache shows its own write"),
     ("deletion-not-mapped", "a deletion queues no key"),
     ("owner-not-queued", "a change of an owned object does not queue its owner"),

@@ -93,7 +93,7 @@ impl<D: Send + Sync + 'static> Job<D> {
         loop {
             let work = tokio::select! {
                 biased;
-                () = stop.stopping() => return,
+                () = stop.stopping(), if !deliberate_bug("work-after-stop") => return,
                 work = queue.get() => work,
             };
             let Some(work) = work else { return };
@@ -167,7 +167,8 @@ impl<D: Send + Sync + 'static> Job<D> {
         scope: &Scope<'_>,
     ) -> Option<Settled> {
         // A live read can outlast a stop, and the key's slot.
-        if !self.is_ready(tools, &taken.work).await || scope.stop.is_stopping() {
+        let is_ready = self.is_ready(tools, &taken.work).await;
+        if !is_ready || (scope.stop.is_stopping() && !deliberate_bug("work-after-stop")) {
             return None;
         }
         if let Some(Err(why)) = scope.slot.map(SlotTerm::may_begin) {
