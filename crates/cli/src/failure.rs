@@ -57,27 +57,27 @@ impl Failure {
         })
     }
 
-    /// An error with the operation that failed.
-    pub(crate) fn other(doing: &str, error: &dyn Error) -> Self {
-        Self::Other(format!("{doing}: {}", escape::one_line(&root_cause(error))))
+    /// An error with the operation that failed, such as `cannot read pods in namespace web`.
+    pub(crate) fn other(cannot: &str, error: &dyn Error) -> Self {
+        Self::Other(format!("{cannot}: {}", escape::one_line(&root_cause(error))))
     }
 
     /// The failure for a status of the server, with what to do about it.
-    pub(crate) fn from_status(asked: &str, status: &Status) -> Self {
+    pub(crate) fn from_status(cannot: &str, status: &Status) -> Self {
         let words = if status.message.is_empty() { status.to_string() } else { status.message.clone() };
         // A line break in the server's message would look like another message of this program.
         let says = escape::one_line(&words);
         match status.code {
             401 => Self::Refused(format!(
-                "{asked}: not authenticated (401 Unauthorized)\n\
-                 the token or certificate may have expired: log in again, or choose another --user or --context"
+                "{cannot}: not authenticated (401 Unauthorized); the token or certificate may have expired: \
+                 log in again, or choose another --user or --context"
             )),
             403 => Self::Refused(format!(
-                "{asked}: {says}\nask for a role with that verb on that resource, or try -n NAMESPACE, --as or --user"
+                "{cannot}: {says}; ask for a role with that verb on that resource, or try -n NAMESPACE, --as or --user"
             )),
-            404 => Self::NotFound(format!("{asked}: {says}")),
-            400 => Self::Usage(format!("{asked}: {says}")),
-            _ => Self::Other(format!("{asked}: {}", escape::one_line(&status.to_string()))),
+            404 => Self::NotFound(format!("{cannot}: {says}")),
+            400 => Self::Usage(format!("{cannot}: {says}")),
+            _ => Self::Other(format!("{cannot}: {}", escape::one_line(&status.to_string()))),
         }
     }
 }

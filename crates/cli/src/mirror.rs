@@ -28,8 +28,8 @@ pub(crate) struct Mirror {
     /// Of each namespace, if several are watched.
     watches: Vec<Arc<Watches>>,
     pub(crate) handlers: Handlers,
-    /// The operation, for messages: `reading pods in namespace web`.
-    pub(crate) asked: String,
+    /// The objects, for messages: `pods in namespace web`.
+    pub(crate) objects: String,
 }
 
 /// The options of a mirror.
@@ -134,9 +134,9 @@ impl Mirror {
         if let Some(metrics) = options.metrics {
             builder = builder.metrics(selected.kind.qualified(), metrics);
         }
-        let asked = format!("reading {}", select.describe(cluster, &selected));
+        let objects = select.describe(cluster, &selected);
         let informer = builder.start()?;
-        Ok(Self { selected, informer, traffic, watches, handlers: Handlers::default(), asked })
+        Ok(Self { selected, informer, traffic, watches, handlers: Handlers::default(), objects })
     }
 
     /// The longest time without an open watch, among its namespaces.
@@ -149,7 +149,12 @@ impl Mirror {
         let status = report.error.status()?;
         // 400: for example a field selector that the server does not support. Retrying does not help.
         let refused = matches!(status.code, 400 | 401 | 403 | 404);
-        refused.then(|| Failure::from_status(&self.asked, status))
+        refused.then(|| Failure::from_status(&self.cannot_read(), status))
+    }
+
+    /// The operation of an error: `cannot read pods in namespace web`.
+    pub(crate) fn cannot_read(&self) -> String {
+        format!("cannot read {}", self.objects)
     }
 }
 

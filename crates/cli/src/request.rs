@@ -161,10 +161,10 @@ async fn within<T>(
 }
 
 impl RequestError {
-    /// The failure, with the operation that failed.
-    pub(crate) fn when(self, asked: &str) -> Failure {
+    /// The failure. `cannot` is the operation that failed, such as `cannot read pods in namespace web`.
+    pub(crate) fn failure(self, cannot: &str) -> Failure {
         match self {
-            Self::Status(status) => Failure::from_status(asked, &status),
+            Self::Status(status) => Failure::from_status(cannot, &status),
             Self::Failure(failure) => failure,
         }
     }

@@ -11,11 +11,11 @@ use crate::failure::{Failure, root_cause};
 pub(crate) fn failure(url: &str, error: &kube_client::Error) -> Failure {
     if let kube_client::Error::Auth(error) = error {
         return Failure::Refused(format!(
-            "no credentials for {url}: {}\nlog in again, or choose another --user or --context",
+            "cannot authenticate to {url}: {}; log in again, or choose another --user or --context",
             root_cause(error)
         ));
     }
-    Failure::NoCluster(format!("no connection to {url}: {}\n{}", root_cause(error), advice(error)))
+    Failure::NoCluster(format!("cannot connect to {url}: {}; {}", root_cause(error), advice(error)))
 }
 
 fn advice(error: &(dyn Error + 'static)) -> &'static str {

@@ -62,7 +62,7 @@ pub enum BuildError {
         reason: String,
     },
     /// The concurrency is 0.
-    #[error("controller `{controller}`: invalid concurrency 0; use at least 1")]
+    #[error("cannot build controller `{controller}`: concurrency is 0; use at least 1")]
     NoWorkers {
         /// The controller.
         controller: String,
@@ -74,8 +74,8 @@ pub enum BuildError {
 #[non_exhaustive]
 pub enum RunError {
     /// An informer did not get its initial list: the server [refused](SyncError::Refused) it, or its objects exceed the
-    /// [memory budget](SyncError::OverBudget). Or an informer has stopped, before or while the controller runs. To wait until the resource is served, wait for the
-    /// informer first, as in [`Controller::run`](crate::Controller::run).
+    /// [memory budget](SyncError::OverBudget). Or an informer has stopped, before or while the controller runs. To wait until the
+    /// resource is served, wait for the informer first, as in [`Controller::run`](crate::Controller::run).
     #[error("cannot run controller `{controller}`: {source}")]
     Sync {
         /// The controller.
@@ -123,4 +123,12 @@ pub enum RunError {
 /// A server's answer as text. (kube's own text repeats the message.)
 pub(crate) fn words(status: &Status) -> String {
     format!("{} {}: {}", status.code, status.reason, status.message)
+}
+
+/// A client's error as text: the server's answer, if there is one.
+pub(crate) fn reason(error: &kube_client::Error) -> String {
+    match error {
+        kube_client::Error::Api(status) => words(status),
+        error => error.to_string(),
+    }
 }

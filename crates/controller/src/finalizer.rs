@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use crate::deliberate_bug::deliberate_bug;
+use crate::error::reason;
 use crate::{Action, Context, Error};
 
 /// What a reconcile has to do with an object that has a finalizer.
@@ -27,7 +28,7 @@ pub enum Stage<K> {
 #[non_exhaustive]
 pub enum FinalizerError {
     /// Adding the finalizer failed; nothing else was done.
-    #[error("cannot add finalizer `{finalizer}`")]
+    #[error("cannot add finalizer `{finalizer}`: {}", reason(.source))]
     Add {
         /// The finalizer.
         finalizer: String,
@@ -35,7 +36,7 @@ pub enum FinalizerError {
         source: kube_client::Error,
     },
     /// Removing the finalizer failed after the cleanup succeeded. Only the removal is retried.
-    #[error("cannot remove finalizer `{finalizer}`")]
+    #[error("cannot remove finalizer `{finalizer}`: {}", reason(.source))]
     Remove {
         /// The finalizer.
         finalizer: String,

@@ -29,7 +29,7 @@ pub(crate) struct Charge {
 /// An object does not fit the memory budget.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[error(
-    "the memory budget is exceeded: {} of {} are used, and an object needs {needed} B; select fewer objects or fields, or raise \
+    "cannot store an object of {needed} B: memory budget exceeded ({} of {}); select fewer objects or fields, or raise \
      `memory_max`",
     mebibytes(*used),
     mebibytes(*max)

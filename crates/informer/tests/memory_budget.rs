@@ -74,16 +74,16 @@ async fn promise_6_an_initial_list_over_the_budget_is_an_error_and_affects_no_ot
     let error = maps.synced().await.unwrap_err();
     assert!(matches!(error, SyncError::OverBudget(_)), "{error}");
     let text = error.to_string();
-    let says = "cannot store configmaps in all namespaces with labels test: the memory budget is exceeded: ";
+    let says = "cannot sync configmaps in all namespaces with labels test: cannot store an object of 10";
     assert!(text.starts_with(says), "{text}");
-    assert!(text.contains(" MiB of 0.3 MiB are used, and an object needs 10"), "{text}");
+    assert!(text.contains(" B: memory budget exceeded (") && text.contains(" MiB of 0.3 MiB); "), "{text}");
     assert_eq!(
         (maps.lister().count(), stored_bytes(&maps)),
         (0, 0),
         "a list is stored as a whole or not at all"
     );
     let missing = factory.wait_for_sync().await.unwrap_err().to_string();
-    assert!(missing.starts_with("1 informer not synced: cannot store configmaps"), "{missing}");
+    assert!(missing.starts_with("1 informer not synced: cannot sync configmaps"), "{missing}");
 
     let patch = Patch::Merge(json!({"stringData": {"more": "text"}}));
     let written = secrets_api.patch("one", &PatchParams::default(), &patch).await.unwrap();
@@ -112,7 +112,8 @@ async fn promise_6_an_informer_that_grows_over_the_budget_is_degraded_and_recove
         assert!(stored_bytes(&maps) <= MAX);
     }
     let state = maps.state().to_string();
-    assert!(state.starts_with("degraded: the memory budget is exceeded"), "{state}");
+    assert!(state.starts_with("degraded: cannot store an object of "), "{state}");
+    assert!(state.contains("memory budget exceeded"), "{state}");
     let stored = maps.lister().count();
     assert!((25..50).contains(&stored), "{stored}: it was used before it was exceeded");
 

@@ -1,4 +1,4 @@
-//! Starting, reading and waiting: the use of an informer besides listening.
+//! Starting, reading and waiting: the use of an informer in addition to listening.
 
 use crate::support;
 
@@ -236,7 +236,7 @@ async fn invalid_settings_are_rejected_before_any_request() {
         (|pods| pods.drop_fields(["status"]).keep_fields(["spec"]), "cannot both drop and keep fields"),
         (|pods| pods.index(&Index::field("node", "spec.node")), "index `node`"),
         (|pods| pods.drop_fields(["spec"]).index(&Index::field("node", "spec.nodeName")), "drops field"),
-        (|pods| pods.index(&Index::label("a", "a")).index(&Index::label("a", "b")), "already"),
+        (|pods| pods.index(&Index::label("a", "a")).index(&Index::label("a", "b")), "taken"),
     ];
     let (client, asked) = forbidding();
     for (mistake, why) in mistakes {
@@ -330,7 +330,10 @@ async fn an_index_cannot_replace_the_one_over_namespaces() {
     source.put(pod("a"));
     let other = Index::field("namespace", "spec.nodeName");
     let error = informer(&source).index(&other).start().unwrap_err();
-    assert!(error.to_string().contains("index `namespace` already exists; choose another name"), "{error}");
+    assert!(
+        error.to_string().contains("cannot add index `namespace`: the name is taken; choose another"),
+        "{error}"
+    );
 
     let pods = informer(&source).index(&Index::namespace()).start().unwrap();
     pods.synced().await.unwrap();

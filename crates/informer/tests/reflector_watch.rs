@@ -287,7 +287,7 @@ async fn a_watch_that_repeats_old_events_and_closes_is_too_short() {
     rig.watching().await;
     source.bookmark(); // of the current version
     source.close_watches();
-    rig.state("backing off: watch closed within 1s without a new event").await;
+    rig.state("backing off: cannot keep watch open: closed within 1s without a new event").await;
     assert_eq!(rig.requests(), [LIST, WATCH_100]);
 }
 

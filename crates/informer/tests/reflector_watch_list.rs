@@ -267,5 +267,9 @@ async fn an_endless_busy_stream_is_followed_by_a_list_after_ten_minutes() {
     }
     rig.watching().await;
     assert_eq!(rig.requests()[1], r#"list rv="0" limit=500"#);
-    assert!(rig.errors()[0].contains("not complete after 600s"), "{:?}", rig.errors());
+    assert!(
+        rig.errors()[0].contains("timed out after 600s waiting for the watch-list's initial list"),
+        "{:?}",
+        rig.errors()
+    );
 }

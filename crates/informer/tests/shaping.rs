@@ -350,11 +350,11 @@ async fn a_definition_of_another_resource_is_an_error() {
     use kube_core::CustomResourceExt;
     let (_server, client) = start().await;
     let error = Informer::<Pod>::builder(client.clone()).definition(&Widget::crd()).start().unwrap_err();
-    assert_eq!(error.to_string(), "`definition` is of another kind than the informer");
+    assert_eq!(error.to_string(), "invalid `definition`: it is of another kind");
     let mut newer = ApiResource::erase::<Widget>(&());
     newer.version = "v2".to_owned();
     let error = Informer::dynamic(client, &newer).definition(&Widget::crd()).start().unwrap_err();
-    assert_eq!(error.to_string(), "`definition` does not have the version that the informer watches");
+    assert_eq!(error.to_string(), "invalid `definition`: it lacks the watched version");
 }
 
 #[tokio::test(start_paused = true)]

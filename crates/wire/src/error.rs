@@ -66,7 +66,7 @@ pub enum Error {
     #[error("cannot read the rest of the stream: {0}")]
     Framing(#[source] Box<Error>),
     /// The schema table has no entry for a kind, so its protobuf bytes cannot be read by name.
-    #[error("no protobuf schema for {kind} in {api_version}; ask the server for JSON")]
+    #[error("cannot decode {kind} of {api_version}: no protobuf schema; request JSON")]
     UnknownKind {
         /// apiVersion of the object.
         api_version: String,
@@ -75,7 +75,7 @@ pub enum Error {
     },
     /// A protobuf field is not in the schema table: a value without it would be incomplete.
     #[error(
-        "field {number} of {message} is newer than the schema table (Kubernetes {table}); ask the server for JSON"
+        "cannot decode field {number} of {message}: newer than the schema table (Kubernetes {table}); request JSON"
     )]
     UnknownField {
         /// The protobuf message.
@@ -95,7 +95,7 @@ pub enum Error {
     },
     /// The fields of a protobuf message are not in the order in which Go writes them, and the value borrows from the
     /// bytes.
-    #[error("protobuf fields out of order; use `de::Deserializer::read`, which sorts them")]
+    #[error("cannot decode protobuf: fields are out of order; decode into an owned type")]
     Unordered,
     /// The value does not match the requested type (or cannot be written as the message).
     #[error("{0}")]

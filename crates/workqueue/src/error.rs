@@ -30,7 +30,7 @@ impl<T> AddError<T> {
 
 /// A call of [`shutdown`](crate::WorkQueue::shutdown) ended a drain early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("drain aborted by shutdown: {unfinished} keys unfinished; workers continue with them")]
+#[error("cannot drain queue: shut down with {unfinished} keys unfinished; workers continue with them")]
 #[non_exhaustive]
 pub struct DrainAborted {
     /// The number of keys that were queued or with a worker at that moment.

@@ -41,7 +41,7 @@ pub struct Builder {
 #[non_exhaustive]
 pub enum StartError {
     /// The socket could not be bound.
-    #[error("cannot listen on {address}; choose another address, or port 0 for a free one")]
+    #[error("cannot listen on {address}: {source}; choose another address, or port 0 for a free one")]
     Bind {
         /// The requested address.
         address: SocketAddr,
@@ -49,7 +49,7 @@ pub enum StartError {
         source: io::Error,
     },
     /// Creating the certificate failed.
-    #[error("cannot set up TLS")]
+    #[error("cannot set up TLS: {0}")]
     Tls(#[source] Box<dyn Error + Send + Sync>),
     /// An object that the server should start with is invalid.
     #[error(transparent)]

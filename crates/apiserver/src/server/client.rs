@@ -9,7 +9,7 @@ use super::Server;
 #[non_exhaustive]
 pub enum ClientError {
     /// `kube` rejected the configuration.
-    #[error("cannot create a client for the server")]
+    #[error("cannot create a client for the server: {0}")]
     Client(#[from] kube_client::Error),
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use embedded_apiserver::{Server, StartError, Unsupported, WatchListMode};
 
-use crate::failure::{Failure, root_cause};
+use crate::failure::Failure;
 use crate::signals;
 use crate::terminal::{ColourChoice, Screen, StatusOn};
 
@@ -124,7 +124,7 @@ impl ApiserverArguments {
 /// The failure for a server that does not start, with the remedy.
 pub(crate) fn not_started(error: &StartError) -> Failure {
     match error {
-        StartError::Bind { .. } => Failure::Usage(format!("{error} ({})", root_cause(error))),
+        StartError::Bind { .. } => Failure::Usage(error.to_string()),
         error => Failure::other("cannot start the API server", error),
     }
 }

@@ -88,7 +88,7 @@ impl WaitArguments {
         }
         if let Some(one) = unnamed.filter(|_| !is_narrowed) {
             return Err(Failure::Usage(format!(
-                "which {}? name objects, or select them with -l, --field-selector or --all",
+                "cannot wait for {}: no objects selected; name them, or use -l, --field-selector or --all",
                 one.kind.qualified()
             )));
         }
@@ -96,7 +96,7 @@ impl WaitArguments {
             && self.select.all_namespaces
         {
             return Err(Failure::Usage(format!(
-                "{name} is a name in one namespace: use -n NAMESPACE instead of -A"
+                "cannot wait for {name} in all namespaces: a name belongs to one namespace; use -n NAMESPACE"
             )));
         }
         Ok(())

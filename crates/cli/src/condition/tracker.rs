@@ -81,8 +81,8 @@ impl Tracker {
                         None => "not found",
                     };
                     return Err(Failure::NotFound(format!(
-                        "{}: {kind} {:?} {why}",
-                        mirror.asked,
+                        "cannot wait for {}: {kind} {:?} {why}",
+                        mirror.objects,
                         key.name()
                     )));
                 }

@@ -13,10 +13,10 @@ const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGrou
                           application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
 
 pub(super) async fn catalogue(cluster: &Cluster) -> Result<Catalogue, Failure> {
-    let asked = "discovering the server's kinds";
+    let cannot = "cannot discover the server's kinds";
     let mut catalogue = Catalogue::default();
     for root in ["/api", "/apis"] {
-        let answer = request::get(cluster, root, AGGREGATED).await.map_err(|error| error.when(asked))?;
+        let answer = request::get(cluster, root, AGGREGATED).await.map_err(|error| error.failure(cannot))?;
         if answer["kind"] == "APIGroupDiscoveryList" {
             catalogue.add_aggregated(read(answer)?);
             continue;
@@ -28,7 +28,7 @@ pub(super) async fn catalogue(cluster: &Cluster) -> Result<Catalogue, Failure> {
                 Err(RequestError::Status(status)) if status.code != 401 => {
                     catalogue.broken.push(group_version);
                 }
-                Err(error) => return Err(error.when(asked)),
+                Err(error) => return Err(error.failure(cannot)),
             }
         }
     }

@@ -45,7 +45,9 @@ impl Catalogue {
                 None => (part, None),
             };
             if name.is_some() && !names.is_empty() {
-                return Err(Failure::Usage(format!("{part}: give either KIND/NAME or KIND NAME, not both")));
+                return Err(Failure::Usage(format!(
+                    "invalid argument {part}: use either KIND/NAME or KIND NAME, not both"
+                )));
             }
             let kinds = self.kinds_of(kind, verbs)?;
             let names = names.iter().map(String::as_str).chain(name).map(Some);
@@ -123,7 +125,7 @@ impl Catalogue {
             [] => String::new(),
             broken => format!("\n(unavailable API groups: {})", broken.join(", ")),
         };
-        Failure::Usage(format!("the server has no kind {text:?}; {hint}{broken}"))
+        Failure::Usage(format!("unknown kind {text:?}: the server does not serve it; {hint}{broken}"))
     }
 }
 
@@ -223,7 +225,7 @@ mod tests {
         let error = select(&["deploymets"]).unwrap_err();
         assert_eq!(
             error,
-            "the server has no kind \"deploymets\"; did you mean deployments?\n\
+            "unknown kind \"deploymets\": the server does not serve it; did you mean deployments?\n\
              (unavailable API groups: metrics.k8s.io/v1beta1)"
         );
         assert!(select(&["pods.v2."]).unwrap_err().contains("no kind \"pods.v2.\""));

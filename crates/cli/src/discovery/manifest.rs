@@ -53,8 +53,12 @@ impl Catalogue {
             let type_meta = kind.resource.type_meta();
             type_meta.kind() == object.kind && type_meta.api_version() == object.api_version
         });
-        let kind = kind
-            .ok_or_else(|| format!("the server has no kind {:?} in {:?}", object.kind, object.api_version))?;
+        let kind = kind.ok_or_else(|| {
+            format!(
+                "unknown kind {:?} in {:?}: the server does not serve it",
+                object.kind, object.api_version
+            )
+        })?;
         let name = checked_name(&object.metadata.name).map_err(|error| error.to_string())?;
         selected.push(Selected {
             kind: kind.clone(),
@@ -79,7 +83,7 @@ async fn read(file: PathBuf) -> Result<String, Failure> {
         };
         read.map_err(|error| cannot(&file, error))?;
         if text.len() as u64 == MANIFEST_BYTES_MAX {
-            return Err(Failure::Usage(format!("{} has more than 64 MiB", file.display())));
+            return Err(Failure::Usage(format!("cannot read {}: more than 64 MiB", file.display())));
         }
         Ok(text)
     });

@@ -59,11 +59,15 @@ async fn a_condition_that_is_not_met_is_an_error_with_its_own_code() {
     for (arguments, code, words) in [
         (&["wait", "pod/gone", "--for=condition=Ready"][..], 5, "pods \"gone\" not found"),
         (&["wait", "pods", "-l", "a=b", "--for=condition=Ready"], 5, "no pods in namespace default found"),
-        (&["wait", "pods", "--for=condition=Ready"], 2, "which pods? name objects"),
+        (
+            &["wait", "pods", "--for=condition=Ready"],
+            2,
+            "cannot wait for pods: no objects selected; name them",
+        ),
         (&["wait", "pods", "-l", "a=b", "--for=create"], 2, "--for=create needs the name"),
         (&["wait", "pod/api-1", "--for=ready"], 2, "condition=NAME[=STATUS]"),
         (&["wait", "pod/api-1"], 2, "--for <CONDITION>"),
-        (&["wait", "pod/api-1", "-A", "--for=delete"], 2, "a name in one namespace"),
+        (&["wait", "pod/api-1", "-A", "--for=delete"], 2, "a name belongs to one namespace"),
         (
             &["wait", "secret/login", "--for=jsonpath={.data.password}=x"],
             2,

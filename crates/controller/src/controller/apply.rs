@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use super::context::Context;
 use super::expect::key_of;
-use crate::error::words;
+use crate::error::reason;
 
 /// Why a write of [`Context`] failed.
 #[derive(Debug, thiserror::Error)]
@@ -478,14 +478,6 @@ impl WriteError {
             Self::Request { source: kube_client::Error::Api(status), .. } => Some(status.code),
             _ => None,
         }
-    }
-}
-
-/// The server's words, or the error.
-fn reason(error: &kube_client::Error) -> String {
-    match error {
-        kube_client::Error::Api(status) => words(status),
-        error => error.to_string(),
     }
 }
 

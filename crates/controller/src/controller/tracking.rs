@@ -83,7 +83,7 @@ enum SentOutcome {
 
 /// The controller has no client.
 #[derive(Debug, thiserror::Error)]
-#[error("controller `{0}` has no client; set one with `ControllerBuilder::client`")]
+#[error("cannot send the request: controller `{0}` has no client; set one with `ControllerBuilder::client`")]
 struct NoClient(Arc<str>);
 
 /// A request was not sent, because the term of its reconcile is over.

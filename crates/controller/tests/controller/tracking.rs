@@ -705,7 +705,9 @@ async fn a_controller_without_a_client_says_so() {
     let _manager = testing::start(Manager::new().controller(controller));
     let line = log.next(1).await.remove(0);
     assert!(
-        line.contains("controller `t` has no client; set one with `ControllerBuilder::client`"),
+        line.contains(
+            "cannot send the request: controller `t` has no client; set one with `ControllerBuilder::client`"
+        ),
         "{line}"
     );
 }

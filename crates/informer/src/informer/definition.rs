@@ -13,10 +13,10 @@ pub(super) fn schema_of(
 ) -> Result<CustomSchema, &'static str> {
     let spec = &definition.spec;
     if (&spec.group, &spec.names.kind) != (&resource.group, &resource.kind) {
-        return Err("`definition` is of another kind than the informer");
+        return Err("invalid `definition`: it is of another kind");
     }
     let Some(version) = spec.versions.iter().find(|version| version.name == resource.version) else {
-        return Err("`definition` does not have the version that the informer watches");
+        return Err("invalid `definition`: it lacks the watched version");
     };
     let schema = version.schema.as_ref().and_then(|schema| schema.open_api_v3_schema.as_ref());
     let schema = match spec.preserve_unknown_fields {

@@ -255,7 +255,7 @@ impl Watched {
     fn refusal_in(&self, status: &ReflectorStatus) -> Option<SyncError> {
         let failure = status.failure.as_ref()?;
         if let ReflectorError::Sink(SinkError::OverBudget(over)) = &**failure {
-            return Some(SyncError::OverBudget(format!("cannot store {}: {over}", self.resource)));
+            return Some(SyncError::OverBudget(format!("cannot sync {}: {over}", self.resource)));
         }
         let status = failure.status()?.clone();
         let refused = match &**failure {

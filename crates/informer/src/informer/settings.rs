@@ -219,12 +219,12 @@ impl Settings {
     fn parts(self, source: InformerSource, starts: Arc<Semaphore>) -> Result<CoreParts, StartError> {
         if self.transform_is_of_more {
             return Err(StartError::Contradiction(
-                "`transform` reads whole objects, which `metadata_only` does not fetch: call `metadata_only` before `transform`",
+                "cannot combine `transform` with `metadata_only`: it reads whole objects; call `metadata_only` first",
             ));
         }
         if self.index_is_of_more {
             return Err(StartError::Contradiction(
-                "`index_by` reads whole objects, which `metadata_only` does not fetch: call `metadata_only` before `index_by`",
+                "cannot combine `index_by` with `metadata_only`: it reads whole objects; call `metadata_only` first",
             ));
         }
         let projection = self.projection()?;
@@ -332,7 +332,7 @@ impl Settings {
         }
         match &self.keep_fields {
             Some(_) if !self.drop_fields.is_empty() => Err(StartError::Contradiction(
-                "cannot both drop and keep fields: use `drop_fields` or `keep_fields`",
+                "cannot both drop and keep fields; use `drop_fields` or `keep_fields`",
             )),
             Some(keep) => Projection::keeping(keep.iter().map(String::as_str)).map_err(StartError::Field),
             None => {

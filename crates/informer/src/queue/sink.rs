@@ -224,7 +224,7 @@ pub enum SinkError {
     #[error(transparent)]
     OverBudget(#[from] OverBudget),
     /// The queue is closed.
-    #[error("the queue is closed")]
+    #[error("cannot queue change: the queue is closed")]
     Closed,
 }
 

@@ -39,16 +39,16 @@ pub enum ReflectorError {
     #[error("watch failed: {0}")]
     Watch(#[source] SourceError),
     /// A watch-list could not be opened, or failed before its initial list was complete.
-    #[error("watch-list failed before its initial list was complete: {0}")]
+    #[error("cannot complete watch-list: {0}")]
     WatchList(#[source] SourceError),
     /// A watch-list closed without the bookmark that ends its initial list.
-    #[error("watch-list closed without the bookmark that ends its initial list")]
+    #[error("cannot complete watch-list: closed without the bookmark that ends its initial list")]
     WatchListClosed,
     /// The bookmark that ends a watch-list's initial list did not arrive.
-    #[error("watch-list timed out: no bookmark that ends its initial list within {0:?} of the last event")]
+    #[error("timed out after {0:?} waiting for the bookmark that ends the watch-list's initial list")]
     WatchListUnending(Duration),
     /// A watch-list's initial list took too long in total.
-    #[error("watch-list timed out: its initial list was not complete after {0:?}")]
+    #[error("timed out after {0:?} waiting for the watch-list's initial list")]
     WatchListTooLong(Duration),
     /// The server has not answered a watch yet. The reflector keeps waiting.
     #[error("timed out after {0:?} waiting for the response to the watch")]
@@ -57,18 +57,16 @@ pub enum ReflectorError {
     #[error("cannot verify the cached state after a broken connection: {0}")]
     Verify(#[source] SourceError),
     /// The server's history differs from the cached one: it was restored from a backup.
-    #[error(
-        "the server was restored from a backup: at resourceVersion {version} its state differs from the cached one"
-    )]
+    #[error("cannot resume watch at resourceVersion {version}: the server was restored from a backup")]
     Diverged {
         /// The resourceVersion of the comparison.
         version: String,
     },
     /// A watch was closed within a second without a new event.
-    #[error("watch closed within 1s without a new event")]
+    #[error("cannot keep watch open: closed within 1s without a new event")]
     VeryShortWatch,
     /// A watch has been silent for much longer than the interval of bookmarks.
-    #[error("watch seems dead: nothing received for {0:?}, though bookmarks came more often before")]
+    #[error("timed out after {0:?} waiting for events or bookmarks")]
     Silent(Duration),
     /// One object of a list, or event of a watch, could not be read.
     #[error("cannot read one object: {0}")]

@@ -51,10 +51,10 @@ enum IndexSource {
 #[non_exhaustive]
 pub enum IndexError {
     /// An index of that name exists. (`namespace` is the name of [`Index::namespace`].)
-    #[error("index `{0}` already exists; choose another name")]
+    #[error("cannot add index `{0}`: the name is taken; choose another")]
     Duplicate(Arc<str>),
     /// There is no index of that name.
-    #[error("unknown index `{0}`; add it first")]
+    #[error("cannot read index `{0}`: no such index; add it first")]
     Unknown(Arc<str>),
     /// The path is invalid, or the kind has no such field.
     #[error("invalid index `{0}`: {1}")]

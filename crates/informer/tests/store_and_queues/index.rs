@@ -149,7 +149,7 @@ fn an_index_added_while_running_contains_stored_objects() {
 fn a_second_index_of_the_same_name_is_an_error() {
     let store = store_with(Index::namespace());
     let error = store.add_index(&Index::label("namespace", "x")).unwrap_err();
-    assert_eq!(error.to_string(), "index `namespace` already exists; choose another name");
+    assert_eq!(error.to_string(), "cannot add index `namespace`: the name is taken; choose another");
     let twice = config().index(Index::namespace()).index(Index::namespace());
     assert!(Store::new(twice).is_err());
 }
@@ -240,7 +240,7 @@ fn the_name_of_the_namespace_index_is_reserved() {
         let error = store.add_index(&other).unwrap_err();
         assert_eq!(error, IndexError::Duplicate("namespace".into()), "{other:?}");
         assert!(
-            error.to_string().contains("index `namespace` already exists; choose another name"),
+            error.to_string().contains("cannot add index `namespace`: the name is taken; choose another"),
             "{error}"
         );
         assert_eq!(keys(store.snapshot().namespace("web")), ["web/api"]);

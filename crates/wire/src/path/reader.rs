@@ -142,8 +142,7 @@ impl CompiledPath {
             (Encoding::Protobuf, Some(steps)) => proto::walk(steps, WireValue::Bytes(bytes), emit),
             (Encoding::Protobuf, None) => Err(Error::Path {
                 path: self.path.to_string(),
-                why: "the schema table does not know the kind, so that only `metadata` can be read from its protobuf \
-                      bytes; ask the server for JSON"
+                why: "the kind has no protobuf schema, so only `metadata` can be read from its protobuf bytes; request JSON"
                     .to_owned(),
             }),
         }

@@ -108,11 +108,12 @@ impl RunningReplicas {
         metrics: &ReplicaMetrics,
         switch: &watch::Receiver<bool>,
     ) -> Result<Self, Failure> {
-        let failed = |error: &dyn std::error::Error| Failure::other("starting the demo's controller", error);
+        let failed =
+            |error: &dyn std::error::Error| Failure::other("cannot start the demo's controller", error);
         let mirror = |plural: &str| {
             let mut known = mirrors.iter().filter(|mirror| mirror.selected.kind.resource.plural == plural);
             known.next().ok_or_else(|| {
-                Failure::Other(format!("starting the demo's controller: {plural} are not mirrored"))
+                Failure::Other(format!("cannot start the demo's controller: {plural} are not mirrored"))
             })
         };
         let (deployments, replica_sets, pods) =

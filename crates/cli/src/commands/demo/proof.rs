@@ -28,7 +28,7 @@ pub(super) async fn equal(cluster: &Cluster, mirrors: &[Mirror]) -> Result<usize
             if Instant::now() > deadline {
                 let kind = mirror.selected.kind.qualified();
                 return Err(Failure::Other(format!(
-                    "the mirror of {kind} differs from the server after {CATCH_UP_MAX:?}"
+                    "cannot verify the mirror of {kind}: it differs from the server after {CATCH_UP_MAX:?}"
                 )));
             }
             tokio::time::sleep(LOOK_AGAIN).await;

@@ -101,7 +101,7 @@ impl GetArguments {
         if self.select.labels.is_empty() || selected.iter().all(|one| one.name.is_none()) {
             return Ok(());
         }
-        Err(Failure::Usage("-l selects objects by label; it cannot be combined with names".to_owned()))
+        Err(Failure::Usage("cannot combine -l with names".to_owned()))
     }
 
     /// The watch that `--watch` stands for.

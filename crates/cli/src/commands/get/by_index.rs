@@ -46,7 +46,7 @@ pub(super) async fn run(
             }
             _ => {
                 return Err(Failure::Usage(
-                    "--index is printed in columns, or with -o json or -o yaml".to_owned(),
+                    "cannot print --index with this format; use columns, -o json or -o yaml".to_owned(),
                 ));
             }
         }

@@ -88,21 +88,21 @@ impl Getting<'_> {
         name: &str,
     ) -> Result<StoredObject, Failure> {
         let path = selected.kind.path(namespace, Some(name))?;
-        let asked = format!("reading {}", self.arguments.select.describe(self.cluster, selected));
+        let cannot = format!("cannot read {}", self.arguments.select.describe(self.cluster, selected));
         let bytes = request::get_bytes(self.cluster, &path, "application/json").await;
-        let bytes = bytes.map_err(|error| error.when(&asked))?;
+        let bytes = bytes.map_err(|error| error.failure(&cannot))?;
         let expected = selected.kind.resource.type_meta();
         let found = serde_json::from_slice::<ResponseType>(&bytes).unwrap_or_default();
         if found.kind != expected.kind() || found.api_version != expected.api_version() {
             let found = if found.kind.is_empty() { "an object without a kind" } else { &found.kind };
             let found = escape::one_line(found);
-            return Err(Failure::Other(format!("{asked}: expected {expected}, received {found}")));
+            return Err(Failure::Other(format!("{cannot}: expected {expected}, received {found}")));
         }
         let complete = Reads::Everything { managed_fields: self.arguments.output.show_managed_fields };
         let mut reader = ObjectReader::new(complete.projection()?, Limits::default());
         let object =
-            reader.read(&bytes, Encoding::Json, None).map_err(|error| Failure::other(&asked, &error))?;
-        StoredObject::new(Scope::default(), object).map_err(|error| Failure::other(&asked, &error))
+            reader.read(&bytes, Encoding::Json, None).map_err(|error| Failure::other(&cannot, &error))?;
+        StoredObject::new(Scope::default(), object).map_err(|error| Failure::other(&cannot, &error))
     }
 
     /// All objects of a kind that pass the filters.
@@ -129,7 +129,7 @@ impl Getting<'_> {
     pub(super) fn check_namespace(&self, selected: &Selected) -> Result<(), Failure> {
         match (self.arguments.select.all_namespaces && selected.kind.namespaced, &selected.name) {
             (true, Some(name)) => Err(Failure::Usage(format!(
-                "{name} is a name in one namespace: use -n NAMESPACE instead of -A"
+                "cannot read {name} in all namespaces: a name belongs to one namespace; use -n NAMESPACE"
             ))),
             _ => Ok(()),
         }
@@ -154,7 +154,7 @@ impl Getting<'_> {
         match self.cluster.request_timeout {
             None => synced.await?,
             Some(limit) => tokio::time::timeout(limit, synced).await.unwrap_or_else(|_| {
-                Err(Failure::NoCluster(format!("timed out after {limit:?} {}", mirror.asked)))
+                Err(Failure::NoCluster(format!("timed out after {limit:?} reading {}", mirror.objects)))
             })?,
         }
         Ok(mirror)
@@ -188,13 +188,13 @@ impl Getting<'_> {
                         continue;
                     }
                     break Err(mirror.refusal(&report).unwrap_or_else(|| {
-                        Failure::Other(format!("{}: {}", mirror.asked, escape::one_line(&report.error.to_string())))
+                        Failure::Other(format!("{}: {}", mirror.cannot_read(), escape::one_line(&report.error.to_string())))
                     }));
                 }
                 // The same refusal can arrive in both ways.
                 synced = &mut synced => break synced.map_err(|error| match &error {
-                    SyncError::Refused { status, .. } => Failure::from_status(&mirror.asked, status),
-                    _ => Failure::other(&mirror.asked, &error),
+                    SyncError::Refused { status, .. } => Failure::from_status(&mirror.cannot_read(), status),
+                    _ => Failure::other(&mirror.cannot_read(), &error),
                 }),
                 _ = tick.tick(), if !progress.is_over() => {
                     progress.show(std::slice::from_ref(mirror), screen);

@@ -153,7 +153,11 @@ async fn table(
                 Err(failure) => return Err(failure),
             }
         }
-        return table.ok_or_else(|| missing.unwrap_or_else(|| Failure::Other("no namespace".to_owned())));
+        return table.ok_or_else(|| {
+            missing.unwrap_or_else(|| {
+                Failure::Other(format!("cannot read {}: no namespace selected", selected.kind.qualified()))
+            })
+        });
     }
     our_own(getting, selected, wide, screen).await
 }
@@ -207,7 +211,8 @@ async fn from_server(
     let (select, kind) = (&getting.arguments.select, &selected.kind);
     let by_path = selected.name.as_deref().filter(|_| select.fields.is_empty());
     let path = kind.path(namespace, by_path)?;
-    let asked = format!("reading {}", select.describe(getting.cluster, selected));
+    let described = select.describe(getting.cluster, selected);
+    let cannot = format!("cannot read {described}");
     let objects = getting.sort_by.as_ref().is_some_and(|path| !path.is_in_metadata());
     let mut query = PageQuery { limit: Some(PAGE), token: String::new(), objects };
     let mut table: Option<ShownTable> = None;
@@ -227,7 +232,7 @@ async fn from_server(
                 listed.reset();
                 continue;
             }
-            answer => answer.map_err(|error| error.when(&asked))?,
+            answer => answer.map_err(|error| error.failure(&cannot))?,
         };
         let Some(page) = ServerTable::take(&mut answer) else {
             if table.is_none() {
@@ -235,7 +240,7 @@ async fn from_server(
             }
             let kind = answer["kind"].as_str().unwrap_or("something without a kind");
             break Err(Failure::Other(format!(
-                "{asked}: expected the next page of a Table, received {kind}"
+                "{cannot}: expected the next page of a Table, received {kind}"
             )));
         };
         let table = table.get_or_insert_with(|| ShownTable {
@@ -246,7 +251,7 @@ async fn from_server(
         let bytes = rows.iter().map(TableRow::bytes).sum();
         listed
             .add(rows.len(), bytes, getting.cluster.list_limit)
-            .map_err(|error| Failure::other(&asked, &error))?;
+            .map_err(|error| Failure::other(&cannot, &error))?;
         table.rows.extend(rows);
         let next = answer["metadata"]["continue"].as_str().filter(|_| by_path.is_none()).unwrap_or_default();
         if next.is_empty() {
@@ -255,17 +260,17 @@ async fn from_server(
         empty_pages = if page.rows.is_empty() { empty_pages + 1 } else { 0 };
         if empty_pages == EMPTY_PAGES_MAX {
             break Err(Failure::Other(format!(
-                "{asked}: the server returned {EMPTY_PAGES_MAX} empty pages in a row; the list would never end"
+                "{cannot}: the server returned {EMPTY_PAGES_MAX} empty pages in a row; the list would never end"
             )));
         }
         if next == query.token {
             break Err(Failure::Other(format!(
-                "{asked}: the server returned the same `continue` token again; the list would never end"
+                "{cannot}: the server returned the same `continue` token again; the list would never end"
             )));
         }
         next.clone_into(&mut query.token);
         // On a narrow terminal, the number has a line of its own.
-        let parts = [asked.clone(), format!("{} objects", table.rows.len())];
+        let parts = [format!("reading {described}"), format!("{} objects", table.rows.len())];
         screen.status(Line::fill(&parts, None, screen.status_width()));
         screen.flush().await?;
     };

@@ -362,7 +362,7 @@ impl Watching<'_> {
         }
         if mirror.informer.lister().count() == 0 && self.mirrors.len() == 1 {
             self.printer.print(screen).await?;
-            screen.remark(&format!("{}: no objects yet", mirror.asked)).await?;
+            screen.remark(&format!("waiting for {}: no objects yet", mirror.objects)).await?;
         }
         Ok(())
     }
@@ -414,9 +414,9 @@ async fn check_exists(
             return Ok(());
         }
         let path = selected.kind.path(namespace, Some(name))?;
-        let asked = format!("reading {}", arguments.select.describe(cluster, selected));
+        let cannot = format!("cannot read {}", arguments.select.describe(cluster, selected));
         let object = request::get_bytes(cluster, &path, "application/json").await;
-        match object.map_err(|error| error.when(&asked)) {
+        match object.map_err(|error| error.failure(&cannot)) {
             Err(failure @ Failure::NotFound(_)) => missing = missing.or(Some(failure)),
             Ok(_) | Err(_) => return Ok(()),
         }
