@@ -1,7 +1,7 @@
-//! An object as the store holds it: a handle to its bytes, plain (uncompressed) or packed.
+//! An object as the store holds it: a handle to its bytes, uncompressed or packed.
 //!
-//! An object arrives plain. The store packs it, keeps the packed one, and links it from the plain one. So listeners read
-//! the bytes as received, and both handles are known to be the same object.
+//! An object arrives uncompressed. The store packs it, keeps the packed one, and links it from the uncompressed one. So
+//! listeners read the bytes as received, and both handles are known to be the same object.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -35,20 +35,20 @@ struct StoredParts {
 }
 
 enum StoredBody {
-    Plain(Box<PlainObject>),
+    Uncompressed(Box<UncompressedObject>),
     Packed(Packed),
 }
 
 /// The body with its bytes.
 enum StoredView<'a> {
-    Plain(&'a PlainObject),
+    Uncompressed(&'a UncompressedObject),
     Packed(PackedRef<'a>),
 }
 
-struct PlainObject {
+struct UncompressedObject {
     raw: RawObject,
     scope: Scope,
-    /// The same object as a store keeps it; `Some(None)` if packing was tried and it is kept plain.
+    /// The same object as a store keeps it; `Some(None)` if packing was tried and it is kept uncompressed.
     packed: OnceLock<Option<StoredObject>>,
 }
 
@@ -85,11 +85,12 @@ impl StoredObject {
             return Err(InvalidKey(format!("{namespace}/{name}")));
         }
         let key_hash = key_hash(namespace, name);
-        Ok(Self::plain(scope, raw, content_hash, key_hash))
+        Ok(Self::uncompressed(scope, raw, content_hash, key_hash))
     }
 
-    fn plain(scope: Scope, raw: RawObject, content_hash: u64, key_hash: u64) -> Self {
-        let body = StoredBody::Plain(Box::new(PlainObject { raw, scope, packed: OnceLock::new() }));
+    fn uncompressed(scope: Scope, raw: RawObject, content_hash: u64, key_hash: u64) -> Self {
+        let body =
+            StoredBody::Uncompressed(Box::new(UncompressedObject { raw, scope, packed: OnceLock::new() }));
         Self(ThinArc::from_header_and_slice(StoredParts { content_hash, key_hash, body }, &[]))
     }
 
@@ -99,7 +100,7 @@ impl StoredObject {
 
     fn view(&self) -> StoredView<'_> {
         match &self.parts().body {
-            StoredBody::Plain(plain) => StoredView::Plain(plain),
+            StoredBody::Uncompressed(uncompressed) => StoredView::Uncompressed(uncompressed),
             StoredBody::Packed(packed) => StoredView::Packed(packed.with(&self.0.slice)),
         }
     }
@@ -112,7 +113,7 @@ impl StoredObject {
     /// The namespace; empty for a cluster-scoped object.
     pub fn namespace(&self) -> &str {
         match self.view() {
-            StoredView::Plain(plain) => plain.raw.head().namespace(),
+            StoredView::Uncompressed(uncompressed) => uncompressed.raw.head().namespace(),
             StoredView::Packed(packed) => packed.namespace(),
         }
     }
@@ -120,7 +121,7 @@ impl StoredObject {
     /// The name.
     pub fn name(&self) -> &str {
         match self.view() {
-            StoredView::Plain(plain) => plain.raw.head().name(),
+            StoredView::Uncompressed(uncompressed) => uncompressed.raw.head().name(),
             StoredView::Packed(packed) => packed.name(),
         }
     }
@@ -128,7 +129,7 @@ impl StoredObject {
     /// The uid; empty if absent.
     pub fn uid(&self) -> &str {
         match self.view() {
-            StoredView::Plain(plain) => plain.raw.head().uid(),
+            StoredView::Uncompressed(uncompressed) => uncompressed.raw.head().uid(),
             StoredView::Packed(packed) => packed.uid(),
         }
     }
@@ -136,7 +137,7 @@ impl StoredObject {
     /// The resourceVersion; empty if absent.
     pub fn resource_version(&self) -> &str {
         match self.view() {
-            StoredView::Plain(plain) => plain.raw.head().resource_version(),
+            StoredView::Uncompressed(uncompressed) => uncompressed.raw.head().resource_version(),
             StoredView::Packed(packed) => packed.resource_version(),
         }
     }
@@ -144,7 +145,7 @@ impl StoredObject {
     /// The generation; 0 for kinds without one.
     pub fn generation(&self) -> i64 {
         match self.view() {
-            StoredView::Plain(plain) => plain.raw.head().generation(),
+            StoredView::Uncompressed(uncompressed) => uncompressed.raw.head().generation(),
             StoredView::Packed(packed) => packed.generation(),
         }
     }
@@ -152,7 +153,7 @@ impl StoredObject {
     /// Whether deletionTimestamp is set.
     pub fn is_deleting(&self) -> bool {
         match self.view() {
-            StoredView::Plain(plain) => plain.raw.head().is_deleting(),
+            StoredView::Uncompressed(uncompressed) => uncompressed.raw.head().is_deleting(),
             StoredView::Packed(packed) => packed.is_deleting(),
         }
     }
@@ -160,7 +161,7 @@ impl StoredObject {
     /// The labels, in the order of the bytes.
     pub fn labels(&self) -> Labels<'_> {
         match self.view() {
-            StoredView::Plain(plain) => plain.raw.head().labels(),
+            StoredView::Uncompressed(uncompressed) => uncompressed.raw.head().labels(),
             StoredView::Packed(packed) => Labels::new(packed.label_bytes(), packed.dictionary().encoding()),
         }
     }
@@ -168,7 +169,7 @@ impl StoredObject {
     /// The owner references.
     pub fn owners(&self) -> Owners<'_> {
         match self.view() {
-            StoredView::Plain(plain) => plain.raw.head().owners(),
+            StoredView::Uncompressed(uncompressed) => uncompressed.raw.head().owners(),
             StoredView::Packed(packed) => Owners::new(packed.owner_bytes(), packed.dictionary().encoding()),
         }
     }
@@ -177,7 +178,7 @@ impl StoredObject {
     #[cfg_attr(not(feature = "building-blocks"), doc(hidden))]
     pub fn type_meta(&self) -> &TypeMeta {
         match self.view() {
-            StoredView::Plain(plain) => plain.raw.type_meta(),
+            StoredView::Uncompressed(uncompressed) => uncompressed.raw.type_meta(),
             StoredView::Packed(packed) => packed.dictionary().type_meta(),
         }
     }
@@ -186,7 +187,7 @@ impl StoredObject {
     #[cfg_attr(not(feature = "building-blocks"), doc(hidden))]
     pub fn encoding(&self) -> Encoding {
         match self.view() {
-            StoredView::Plain(plain) => plain.raw.encoding(),
+            StoredView::Uncompressed(uncompressed) => uncompressed.raw.encoding(),
             StoredView::Packed(packed) => packed.dictionary().encoding(),
         }
     }
@@ -195,7 +196,7 @@ impl StoredObject {
     #[cfg_attr(not(feature = "building-blocks"), doc(hidden))]
     pub fn scope(&self) -> Scope {
         match self.view() {
-            StoredView::Plain(plain) => plain.scope,
+            StoredView::Uncompressed(uncompressed) => uncompressed.scope,
             StoredView::Packed(packed) => packed.scope(),
         }
     }
@@ -204,7 +205,7 @@ impl StoredObject {
     #[cfg_attr(not(feature = "building-blocks"), doc(hidden))]
     pub fn raw(&self) -> RawObject {
         match self.view() {
-            StoredView::Plain(plain) => plain.raw.clone(),
+            StoredView::Uncompressed(uncompressed) => uncompressed.raw.clone(),
             StoredView::Packed(packed) => packed.restore(),
         }
     }
@@ -228,7 +229,7 @@ impl StoredObject {
         each: impl FnMut(FieldValue<'_>),
     ) -> Result<(), kube_wire::Error> {
         match self.view() {
-            StoredView::Plain(plain) => path.for_each(plain.raw.head(), each),
+            StoredView::Uncompressed(uncompressed) => path.for_each(uncompressed.raw.head(), each),
             StoredView::Packed(packed) => {
                 packed.unpack(|bytes| path.for_each_in(bytes, self.encoding(), self.type_meta(), each))
             }
@@ -283,17 +284,17 @@ impl StoredObject {
     #[cfg_attr(not(feature = "building-blocks"), doc(hidden))]
     pub fn stored_bytes(&self) -> usize {
         match self.view() {
-            StoredView::Plain(plain) => plain.raw.bytes().len(),
+            StoredView::Uncompressed(uncompressed) => uncompressed.raw.bytes().len(),
             StoredView::Packed(packed) => packed.len(),
         }
     }
 
     /// The size of the content, unpacked. For tests.
     #[doc(hidden)]
-    pub fn plain_bytes(&self) -> usize {
+    pub fn uncompressed_bytes(&self) -> usize {
         match self.view() {
-            StoredView::Plain(plain) => plain.raw.bytes().len(),
-            StoredView::Packed(packed) => packed.plain_len(),
+            StoredView::Uncompressed(uncompressed) => uncompressed.raw.bytes().len(),
+            StoredView::Packed(packed) => packed.uncompressed_len(),
         }
     }
 
@@ -303,7 +304,7 @@ impl StoredObject {
         self.parts().content_hash
     }
 
-    /// Whether this handle is of a packed object. (The store may keep a packed version of a plain one.) For tests.
+    /// Whether this handle is of a packed object. (The store may keep a packed version of an uncompressed one.) For tests.
     #[doc(hidden)]
     pub fn is_packed(&self) -> bool {
         self.packed().is_some()
@@ -320,7 +321,7 @@ impl StoredObject {
     pub(crate) fn read<T>(&self, read: impl FnOnce(KeptBytes<'_>) -> T) -> T {
         let (encoding, type_meta) = (self.encoding(), self.type_meta());
         match self.view() {
-            StoredView::Plain(plain) => read(plain.raw.kept()),
+            StoredView::Uncompressed(uncompressed) => read(uncompressed.raw.kept()),
             StoredView::Packed(packed) => {
                 packed.unpack(|bytes| read(KeptBytes { bytes, encoding, type_meta }))
             }
@@ -330,7 +331,9 @@ impl StoredObject {
     /// The handle that the store keeps. Use it to hold an object for a long time: it is small.
     pub(crate) fn kept(&self) -> &Self {
         match self.view() {
-            StoredView::Plain(plain) => plain.packed.get().and_then(Option::as_ref).unwrap_or(self),
+            StoredView::Uncompressed(uncompressed) => {
+                uncompressed.packed.get().and_then(Option::as_ref).unwrap_or(self)
+            }
             StoredView::Packed(_) => self,
         }
     }
@@ -338,10 +341,17 @@ impl StoredObject {
     /// The handle for long-term storage: the packed one, or this one with bytes in its own allocation.
     pub(crate) fn as_stored(&self) -> Self {
         match &self.parts().body {
-            StoredBody::Plain(plain) if plain.raw.is_in_block() && !self.kept().is_packed() => {
+            StoredBody::Uncompressed(uncompressed)
+                if uncompressed.raw.is_in_block() && !self.kept().is_packed() =>
+            {
                 let StoredParts { content_hash, key_hash, .. } = *self.parts();
-                let own = Self::plain(plain.scope, plain.raw.clone().detached(), content_hash, key_hash);
-                if plain.packed.get().is_some() {
+                let own = Self::uncompressed(
+                    uncompressed.scope,
+                    uncompressed.raw.clone().detached(),
+                    content_hash,
+                    key_hash,
+                );
+                if uncompressed.packed.get().is_some() {
                     own.settle(None);
                 }
                 own
@@ -363,7 +373,7 @@ impl StoredObject {
     /// The packed object, if this is one.
     pub(crate) fn packed(&self) -> Option<PackedRef<'_>> {
         match self.view() {
-            StoredView::Plain(_) => None,
+            StoredView::Uncompressed(_) => None,
             StoredView::Packed(packed) => Some(packed),
         }
     }
@@ -376,16 +386,18 @@ impl StoredObject {
     /// The object to pack; `None` if packing was already tried.
     pub(crate) fn unpacked(&self) -> Option<(&RawObject, Scope)> {
         match self.view() {
-            StoredView::Plain(plain) if plain.packed.get().is_none() => Some((&plain.raw, plain.scope)),
+            StoredView::Uncompressed(uncompressed) if uncompressed.packed.get().is_none() => {
+                Some((&uncompressed.raw, uncompressed.scope))
+            }
             _ => None,
         }
     }
 
-    /// Records how the object is kept: packed, or `None` for plain.
+    /// Records how the object is kept: packed, or `None` for uncompressed.
     pub(crate) fn settle(&self, kept: Option<Self>) {
-        if let StoredBody::Plain(plain) = &self.parts().body {
+        if let StoredBody::Uncompressed(uncompressed) = &self.parts().body {
             // Another thread may already have set it, for the same object.
-            let _ = plain.packed.set(kept);
+            let _ = uncompressed.packed.set(kept);
         }
     }
 
@@ -396,16 +408,16 @@ impl StoredObject {
         Self(ThinArc::from_header_and_slice(parts, bytes))
     }
 
-    /// The same object, plain, and not stored anywhere yet.
+    /// The same object, uncompressed, and not stored anywhere yet.
     pub(crate) fn to_plain(&self) -> Self {
-        Self::plain(self.scope(), self.raw(), self.parts().content_hash, self.parts().key_hash)
+        Self::uncompressed(self.scope(), self.raw(), self.parts().content_hash, self.parts().key_hash)
     }
 
-    /// The same packed object in a new allocation; `None` for a plain one.
+    /// The same packed object in a new allocation; `None` for an uncompressed one.
     pub(crate) fn moved(&self) -> Option<Self> {
         match &self.parts().body {
             StoredBody::Packed(packed) => Some(self.packed_as(packed.clone(), &self.0.slice)),
-            StoredBody::Plain(_) => None,
+            StoredBody::Uncompressed(_) => None,
         }
     }
 
@@ -428,8 +440,8 @@ impl StoredObject {
 
     fn key_bytes(&self) -> (&[u8], &[u8]) {
         match self.view() {
-            StoredView::Plain(plain) => {
-                let head = plain.raw.head();
+            StoredView::Uncompressed(uncompressed) => {
+                let head = uncompressed.raw.head();
                 (head.namespace().as_bytes(), head.name().as_bytes())
             }
             StoredView::Packed(packed) => packed.key_bytes(),

@@ -39,7 +39,7 @@ pub(crate) struct Dictionary {
     expected: AtomicU64,
     /// Counters since then.
     objects: AtomicU64,
-    plain_bytes: AtomicU64,
+    uncompressed_bytes: AtomicU64,
     packed_bytes: AtomicU64,
 }
 
@@ -68,7 +68,7 @@ impl Dictionary {
             contexts: contexts.clone(),
             expected: AtomicU64::default(),
             objects: AtomicU64::default(),
-            plain_bytes: AtomicU64::default(),
+            uncompressed_bytes: AtomicU64::default(),
             packed_bytes: AtomicU64::default(),
         };
         dictionary.expected = AtomicU64::new(dictionary.rate_of(samples));
@@ -92,7 +92,7 @@ impl Dictionary {
     ) -> Option<T> {
         self.compress(object, |packed, cuts| {
             self.objects.fetch_add(1, Ordering::Relaxed);
-            self.plain_bytes.fetch_add(object.bytes().len() as u64, Ordering::Relaxed);
+            self.uncompressed_bytes.fetch_add(object.bytes().len() as u64, Ordering::Relaxed);
             self.packed_bytes.fetch_add(packed.len() as u64, Ordering::Relaxed);
             take(packed, cuts)
         })
@@ -100,12 +100,12 @@ impl Dictionary {
 
     /// Packed bytes per 1,000 uncompressed bytes of these samples.
     pub(super) fn rate_of(&self, samples: &[RawObject]) -> u64 {
-        let (mut plain_bytes, mut packed_bytes) = (0, 0);
+        let (mut uncompressed_bytes, mut packed_bytes) = (0, 0);
         for sample in samples.iter().step_by(samples.len().div_ceil(TRIED_MAX).max(1)) {
-            plain_bytes += sample.bytes().len() as u64;
+            uncompressed_bytes += sample.bytes().len() as u64;
             packed_bytes += self.compress(sample, |packed, _| packed.len() as u64).unwrap_or_default();
         }
-        packed_bytes * 1000 / plain_bytes.max(1)
+        packed_bytes * 1000 / uncompressed_bytes.max(1)
     }
 
     fn compress<T>(&self, object: &RawObject, take: impl FnOnce(&mut Vec<u8>, Cuts) -> T) -> Option<T> {
@@ -130,11 +130,11 @@ impl Dictionary {
 
     /// Unpacks an object into a new allocation.
     pub(super) fn restore(&self, parts: &Parts<'_>) -> RawObject {
-        let mut plain = Vec::new();
+        let mut uncompressed = Vec::new();
         self.contexts.unpack(|scratch| {
-            self.decompress(parts, &mut scratch.context, &mut scratch.skeleton, &mut plain);
+            self.decompress(parts, &mut scratch.context, &mut scratch.skeleton, &mut uncompressed);
         });
-        RawObject::restore(Bytes::from(plain), self.encoding, self.type_meta.clone()).expect(UNPACKS)
+        RawObject::restore(Bytes::from(uncompressed), self.encoding, self.type_meta.clone()).expect(UNPACKS)
     }
 
     fn decompress(
@@ -142,13 +142,13 @@ impl Dictionary {
         parts: &Parts<'_>,
         context: &mut DCtx<'_>,
         skeleton: &mut Vec<u8>,
-        plain: &mut Vec<u8>,
+        uncompressed: &mut Vec<u8>,
     ) {
         let (packed, digits) = parts.split();
         skeleton.reserve(skeleton_len(packed));
         context.decompress_using_ddict(skeleton, packed, &self.unpack).expect(UNPACKS);
-        plain.reserve_exact(parts.cuts.plain_len(skeleton.len(), parts.names));
-        put_together(skeleton, parts.names, digits, plain).expect(UNPACKS);
+        uncompressed.reserve_exact(parts.cuts.uncompressed_len(skeleton.len(), parts.names));
+        put_together(skeleton, parts.names, digits, uncompressed).expect(UNPACKS);
     }
 
     /// How many objects were packed since training or `settle`.
@@ -168,15 +168,15 @@ impl Dictionary {
             return;
         }
         self.expected.store(self.rate(), Ordering::Relaxed);
-        for counted in [&self.objects, &self.plain_bytes, &self.packed_bytes] {
+        for counted in [&self.objects, &self.uncompressed_bytes, &self.packed_bytes] {
             counted.store(0, Ordering::Relaxed);
         }
     }
 
     /// Packed bytes per 1,000 uncompressed bytes since training or `settle`.
     fn rate(&self) -> u64 {
-        let (plain, packed) = (&self.plain_bytes, &self.packed_bytes);
-        packed.load(Ordering::Relaxed) * 1000 / plain.load(Ordering::Relaxed).max(1)
+        let (uncompressed, packed) = (&self.uncompressed_bytes, &self.packed_bytes);
+        packed.load(Ordering::Relaxed) * 1000 / uncompressed.load(Ordering::Relaxed).max(1)
     }
 }
 
@@ -193,8 +193,8 @@ pub(super) struct Parts<'a> {
 
 impl<'a> Parts<'a> {
     /// The unpacked size of the object.
-    pub(super) fn plain_len(&self) -> usize {
-        self.cuts.plain_len(skeleton_len(self.split().0), self.names)
+    pub(super) fn uncompressed_len(&self) -> usize {
+        self.cuts.uncompressed_len(skeleton_len(self.split().0), self.names)
     }
 
     fn split(&self) -> (&'a [u8], &'a [u8]) {

@@ -52,7 +52,7 @@ struct Kind {
     /// Oldest first; new objects use the last.
     dictionaries: Vec<Arc<Dictionary>>,
     /// Bytes stored uncompressed because there was no dictionary.
-    plain_bytes: AtomicU64,
+    uncompressed_bytes: AtomicU64,
 }
 
 /// Pending maintenance.
@@ -81,7 +81,7 @@ impl Packer {
         self.packing.as_ref()
     }
 
-    /// Prepares an object for storing. Returns what the store keeps: packed with a dictionary of this store, or plain.
+    /// Prepares an object for storing. Returns what the store keeps: packed with a dictionary of this store, or uncompressed.
     pub(crate) fn admit(&self, object: &mut StoredObject) -> StoredObject {
         loop {
             self.pack(object);
@@ -89,12 +89,12 @@ impl Packer {
             if kept.dictionary().is_none_or(|dictionary| self.has(dictionary)) {
                 return kept;
             }
-            // It is from another store, or packed with a retired dictionary. The plain copy belongs to this store alone.
+            // It is from another store, or packed with a retired dictionary. The uncompressed copy belongs to this store alone.
             *object = object.to_plain();
         }
     }
 
-    /// Packs a plain object, if there is a dictionary and it helps. Its handle then leads to the packed one.
+    /// Packs an uncompressed object, if there is a dictionary and it helps. Its handle then leads to the packed one.
     pub(crate) fn pack(&self, object: &StoredObject) {
         let (Some(packing), Some((body, scope))) = (&self.packing, object.unpacked()) else { return };
         let Some(dictionary) = self.dictionary_for(body) else { return self.count_plain(body, packing) };
@@ -163,7 +163,7 @@ impl Packer {
         let trained = trained.filter(is_gain).map(Arc::new);
         let mut kinds = self.kinds.write();
         let kind = kinds.iter_mut().find(|kind| kind.type_meta == type_meta && kind.encoding == encoding)?;
-        kind.plain_bytes.store(0, Ordering::Relaxed);
+        kind.uncompressed_bytes.store(0, Ordering::Relaxed);
         match (trained, kind.dictionaries.last()) {
             // Unless another thread added one meanwhile.
             (Some(trained), last) if last.is_none() || last.map(Arc::as_ptr) == current.map(Arc::as_ptr) => {
@@ -200,12 +200,12 @@ impl Packer {
         let bytes = object.bytes().len() as u64;
         let kinds = self.kinds.read();
         let before = match kinds.iter().find(|kind| kind.is_of(object)) {
-            Some(kind) => kind.plain_bytes.fetch_add(bytes, Ordering::Relaxed),
+            Some(kind) => kind.uncompressed_bytes.fetch_add(bytes, Ordering::Relaxed),
             None => {
                 drop(kinds);
                 let mut kinds = self.kinds.write();
                 let Some(kind) = Kind::of(&mut kinds, object) else { return };
-                kind.plain_bytes.fetch_add(bytes, Ordering::Relaxed)
+                kind.uncompressed_bytes.fetch_add(bytes, Ordering::Relaxed)
             }
         };
         if before + bytes >= packing.sample_bytes as u64 {
@@ -222,7 +222,7 @@ impl Kind {
     /// Whether a dictionary is due, the first or another.
     fn wants_training(&self, packing: &Packing) -> bool {
         match self.dictionaries.last() {
-            None => self.plain_bytes.load(Ordering::Relaxed) >= packing.sample_bytes as u64,
+            None => self.uncompressed_bytes.load(Ordering::Relaxed) >= packing.sample_bytes as u64,
             Some(current) => {
                 current.objects() >= packing.drift_objects && current.drift_percent() >= packing.drift_percent
             }
@@ -244,7 +244,7 @@ impl Kind {
                     type_meta,
                     encoding,
                     dictionaries: Vec::new(),
-                    plain_bytes: AtomicU64::default(),
+                    uncompressed_bytes: AtomicU64::default(),
                 });
                 kinds.len() - 1
             }

@@ -118,8 +118,8 @@ impl<'a> PackedRef<'a> {
         self.bytes.len()
     }
 
-    pub(crate) fn plain_len(self) -> usize {
-        self.parts().plain_len()
+    pub(crate) fn uncompressed_len(self) -> usize {
+        self.parts().uncompressed_len()
     }
 
     pub(crate) fn restore(self) -> RawObject {

@@ -35,16 +35,18 @@ const RUN_BYTES_MAX: usize = (u8::MAX - DIGITS) as usize;
 const PLACE_LEN: usize = 3;
 const PLACES_LEN: usize = CUTS_MAX as usize * PLACE_LEN;
 
-/// Cuts names and digits out of an object; `names` are slices of `plain`. The skeleton ends with the list of cuts.
+/// Cuts names and digits out of an object; `names` are slices of `uncompressed`. The skeleton ends with the list of cuts.
 pub(super) fn take_apart(
-    plain: &[u8],
+    uncompressed: &[u8],
     names: Names<'_>,
     skeleton: &mut Vec<u8>,
     digits: &mut Vec<u8>,
 ) -> Cuts {
-    skeleton.reserve(plain.len() + 1);
-    let mut knife = Knife { plain, skeleton, digits, places: [0; PLACES_LEN], cuts: Cuts::default(), at: 0 };
-    let mut stand = [0, 1, 2, 3].map(|number: u8| (place_of(names[usize::from(number)], plain), number));
+    skeleton.reserve(uncompressed.len() + 1);
+    let mut knife =
+        Knife { uncompressed, skeleton, digits, places: [0; PLACES_LEN], cuts: Cuts::default(), at: 0 };
+    let mut stand =
+        [0, 1, 2, 3].map(|number: u8| (place_of(names[usize::from(number)], uncompressed), number));
     stand.sort_unstable_by_key(|(place, _)| place.as_ref().map_or(usize::MAX, |place| place.start));
     for (place, number) in stand {
         let Some(place) = place.filter(|place| place.len() >= NAME_LEN_MIN && place.start >= knife.at) else {
@@ -55,9 +57,9 @@ pub(super) fn take_apart(
             knife.cuts.names |= 1 << number;
         }
     }
-    knife.cut_digits(plain.len());
-    let Knife { plain, skeleton, places, mut cuts, at, .. } = knife;
-    skeleton.extend_from_slice(&plain[at..]);
+    knife.cut_digits(uncompressed.len());
+    let Knife { uncompressed, skeleton, places, mut cuts, at, .. } = knife;
+    skeleton.extend_from_slice(&uncompressed[at..]);
     skeleton.extend_from_slice(&places[..usize::from(cuts.count) * PLACE_LEN]);
     skeleton.push(cuts.count);
     // At most `DIGIT_BYTES_MAX`.
@@ -70,35 +72,35 @@ pub(super) fn put_together(
     skeleton: &[u8],
     names: Names<'_>,
     mut digits: &[u8],
-    plain: &mut Vec<u8>,
+    uncompressed: &mut Vec<u8>,
 ) -> Option<()> {
     let (count, rest) = skeleton.split_last()?;
     let (mut rest, places) =
         rest.split_at_checked(rest.len().checked_sub(usize::from(*count) * PLACE_LEN)?)?;
     for place in places.chunks_exact(PLACE_LEN) {
         let (before, after) = rest.split_at_checked(usize::from(u16::from_le_bytes([place[0], place[1]])))?;
-        plain.extend_from_slice(before);
+        uncompressed.extend_from_slice(before);
         rest = after;
         match place[2].checked_sub(DIGITS) {
-            None => plain.extend_from_slice(names[usize::from(place[2])]),
+            None => uncompressed.extend_from_slice(names[usize::from(place[2])]),
             Some(bytes) => {
                 let (run, after) = digits.split_at_checked(usize::from(bytes))?;
                 digits = after;
-                let start = plain.len();
-                plain.resize(start + 2 * run.len(), 0);
-                for (pair, byte) in plain[start..].as_chunks_mut().0.iter_mut().zip(run) {
+                let start = uncompressed.len();
+                uncompressed.resize(start + 2 * run.len(), 0);
+                for (pair, byte) in uncompressed[start..].as_chunks_mut().0.iter_mut().zip(run) {
                     *pair = HEXADECIMAL[usize::from(*byte)];
                 }
             }
         }
     }
-    plain.extend_from_slice(rest);
+    uncompressed.extend_from_slice(rest);
     digits.is_empty().then_some(())
 }
 
 impl Cuts {
     /// The unpacked size of an object whose skeleton has this size.
-    pub(super) fn plain_len(self, skeleton_len: usize, names: Names<'_>) -> usize {
+    pub(super) fn uncompressed_len(self, skeleton_len: usize, names: Names<'_>) -> usize {
         let is_cut = |(number, _): &(usize, &&[u8])| self.names & 1 << number != 0;
         let names = names.iter().enumerate().filter(is_cut).map(|(_, name)| name.len()).sum::<usize>();
         skeleton_len - 1 - usize::from(self.count) * PLACE_LEN + names + 2 * usize::from(self.digit_bytes)
@@ -106,12 +108,12 @@ impl Cuts {
 }
 
 struct Knife<'a> {
-    plain: &'a [u8],
+    uncompressed: &'a [u8],
     skeleton: &'a mut Vec<u8>,
     digits: &'a mut Vec<u8>,
     places: [u8; PLACES_LEN],
     cuts: Cuts,
-    /// The position in `plain` up to which everything is processed.
+    /// The position in `uncompressed` up to which everything is processed.
     at: usize,
 }
 
@@ -119,7 +121,7 @@ impl Knife<'_> {
     /// Cuts out the runs of digits before `end`.
     fn cut_digits(&mut self, end: usize) {
         let mut from = self.at;
-        while let Some(run) = find_digits(&self.plain[..end], from) {
+        while let Some(run) = find_digits(&self.uncompressed[..end], from) {
             from = run.end;
             for part in (run.start..run.end).step_by(2 * RUN_BYTES_MAX) {
                 let part = part..run.end.min(part + 2 * RUN_BYTES_MAX);
@@ -129,7 +131,7 @@ impl Knife<'_> {
                 {
                     return;
                 }
-                let pairs = self.plain[part].as_chunks().0.iter();
+                let pairs = self.uncompressed[part].as_chunks().0.iter();
                 self.digits.extend(pairs.map(|[high, low]| value(*high) << 4 | value(*low)));
             }
         }
@@ -141,7 +143,7 @@ impl Knife<'_> {
         if self.cuts.count == CUTS_MAX {
             return false;
         }
-        self.skeleton.extend_from_slice(&self.plain[self.at..part.start]);
+        self.skeleton.extend_from_slice(&self.uncompressed[self.at..part.start]);
         let [low, high] = before.to_le_bytes();
         self.places.as_chunks_mut().0[usize::from(self.cuts.count)] = [low, high, what];
         self.cuts.count += 1;
@@ -151,12 +153,12 @@ impl Knife<'_> {
 }
 
 /// The next run of at least [`RUN_MIN`] digits, of even length.
-fn find_digits(plain: &[u8], from: usize) -> Option<Range<usize>> {
+fn find_digits(uncompressed: &[u8], from: usize) -> Option<Range<usize>> {
     let mut probe = from + RUN_MIN - 1;
-    while let Some(byte) = plain.get(probe) {
+    while let Some(byte) = uncompressed.get(probe) {
         // Most words contain a letter that is a digit. So check a whole half of a run, before or after the probe.
         let is_run = |half: Option<&[u8; RUN_MIN / 2]>| half.is_some_and(are_digits);
-        let (before, after) = (&plain[from..probe], &plain[probe..]);
+        let (before, after) = (&uncompressed[from..probe], &uncompressed[probe..]);
         if !is_digit(*byte) || !(is_run(before.last_chunk()) || is_run(after.first_chunk())) {
             probe += RUN_MIN;
             continue;
@@ -220,21 +222,22 @@ mod tests {
     use super::*;
 
     /// Takes bytes apart and puts them together again. Returns the skeleton and the bytes of the digits.
-    fn round_trip(plain: &[u8], names: Names<'_>) -> (Vec<u8>, Vec<u8>) {
+    fn round_trip(uncompressed: &[u8], names: Names<'_>) -> (Vec<u8>, Vec<u8>) {
         let (mut skeleton, mut digits, mut again) = (Vec::new(), Vec::new(), Vec::new());
-        let cuts = take_apart(plain, names, &mut skeleton, &mut digits);
+        let cuts = take_apart(uncompressed, names, &mut skeleton, &mut digits);
         assert_eq!(usize::from(cuts.digit_bytes), digits.len());
-        assert_eq!(cuts.plain_len(skeleton.len(), names), plain.len());
+        assert_eq!(cuts.uncompressed_len(skeleton.len(), names), uncompressed.len());
         put_together(&skeleton, names, &digits, &mut again).expect("the parts belong together");
-        assert_eq!(again, plain);
+        assert_eq!(again, uncompressed);
         (skeleton, digits)
     }
 
     #[test]
     fn names_and_digits_are_cut_out_of_the_skeleton() {
         let text = format!("name=web-7 uid=4711 id=sha256:{} end", "0123456789abcdef".repeat(4));
-        let (plain, none) = (text.as_bytes(), &b""[..]);
-        let (skeleton, digits) = round_trip(plain, [none, &plain[5..10], &plain[15..19], none]);
+        let (uncompressed, none) = (text.as_bytes(), &b""[..]);
+        let (skeleton, digits) =
+            round_trip(uncompressed, [none, &uncompressed[5..10], &uncompressed[15..19], none]);
         assert_eq!(&skeleton[..23], b"name= uid= id=sha256: e");
         assert_eq!(skeleton.len(), "name= uid= id=sha256: end".len() + 3 * PLACE_LEN + 1);
         assert_eq!(digits, [0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef].repeat(4));
@@ -259,14 +262,17 @@ mod tests {
 
     #[test]
     fn names_outside_the_object_or_overlapping_are_ignored() {
-        let plain = b"metadata: name-of-it";
-        round_trip(plain, [b"name-of-it", &plain[10..], &plain[12..], &plain[10..14]]);
+        let uncompressed = b"metadata: name-of-it";
+        round_trip(
+            uncompressed,
+            [b"name-of-it", &uncompressed[10..], &uncompressed[12..], &uncompressed[10..14]],
+        );
     }
 
     #[test]
     fn mismatched_parts_are_rejected() {
-        let plain = "id=".to_owned() + &"0f".repeat(32);
-        let (skeleton, digits) = round_trip(plain.as_bytes(), [b""; 4]);
+        let uncompressed = "id=".to_owned() + &"0f".repeat(32);
+        let (skeleton, digits) = round_trip(uncompressed.as_bytes(), [b""; 4]);
         for (skeleton, digits) in
             [(&skeleton[..], &digits[1..]), (&skeleton[1..], &digits), (&[7], &[]), (&[], &[])]
         {
@@ -299,12 +305,12 @@ mod tests {
             parts in prop::collection::vec(prop_oneof!["[0-9a-f]{0,600}", "[ -~]{0,40}", ".{0,20}"], 0..30),
             names in prop::array::uniform4((any::<prop::sample::Index>(), 0..40_usize)),
         ) {
-            let plain = parts.concat().into_bytes();
+            let uncompressed = parts.concat().into_bytes();
             let names = names.map(|(start, len)| {
-                let start = start.index(plain.len() + 1);
-                &plain[start..plain.len().min(start + len)]
+                let start = start.index(uncompressed.len() + 1);
+                &uncompressed[start..uncompressed.len().min(start + len)]
             });
-            round_trip(&plain, names);
+            round_trip(&uncompressed, names);
         }
     }
 }

@@ -399,7 +399,7 @@ where
             let answer = answer?.map(|body| TrackedBody::new(body, token));
             Ok(match compression {
                 Some(compression) => compression.unpack(answer),
-                None => answer.map(Unpack::Plain),
+                None => answer.map(Unpack::Uncompressed),
             })
         }
         .boxed()

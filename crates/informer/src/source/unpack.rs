@@ -35,7 +35,7 @@ pub(super) struct TooLarge {
 
 /// A body as received, or decompressed.
 pub(super) enum Unpack<B> {
-    Plain(B),
+    Uncompressed(B),
     Gzip(Box<Gzip<B>>),
 }
 
@@ -71,7 +71,7 @@ impl Compression {
         }
         answer.map(|body| match is_gzip {
             true => Unpack::Gzip(Box::new(Gzip::new(body, self.unpacked_bytes_max))),
-            false => Unpack::Plain(body),
+            false => Unpack::Uncompressed(body),
         })
     }
 }
@@ -91,21 +91,21 @@ where
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         match &mut *self {
-            Self::Plain(body) => Pin::new(body).poll_frame(cx).map_err(Into::into),
+            Self::Uncompressed(body) => Pin::new(body).poll_frame(cx).map_err(Into::into),
             Self::Gzip(gzip) => gzip.poll(cx).map(|piece| Some(piece.transpose()?.map(Frame::data))),
         }
     }
 
     fn is_end_stream(&self) -> bool {
         match self {
-            Self::Plain(body) => body.is_end_stream(),
+            Self::Uncompressed(body) => body.is_end_stream(),
             Self::Gzip(gzip) => gzip.ended,
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
-            Self::Plain(body) => body.size_hint(),
+            Self::Uncompressed(body) => body.size_hint(),
             Self::Gzip(_) => SizeHint::default(),
         }
     }

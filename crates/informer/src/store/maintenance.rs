@@ -105,7 +105,7 @@ impl Store {
         let step = snapshot.len().div_ceil(SAMPLES_MAX).max(1);
         let is_of = |object: &&StoredObject| object.encoding() == encoding && object.type_meta() == type_meta;
         let found = snapshot.iter().step_by(step).filter(is_of).collect::<Vec<_>>();
-        let bytes = found.iter().map(|object| object.plain_bytes()).sum::<usize>();
+        let bytes = found.iter().map(|object| object.uncompressed_bytes()).sum::<usize>();
         let spread = found.into_iter().step_by(bytes.div_ceil(SAMPLES_BYTES_MAX).max(1));
         (spread.map(StoredObject::raw).collect(), bytes * step)
     }

@@ -3,8 +3,8 @@
 //! Only differences are kept; an object that equals the stored one sets a bit. So a relist with few changes needs little
 //! memory, whatever its size, and takes effect as a whole or not at all.
 //!
-//! Objects are packed as they arrive. Without a dictionary, the first objects are held plain until there are enough to
-//! train one, so a million pods are never held plain.
+//! Objects are packed as they arrive. Without a dictionary, the first objects are held uncompressed until there are enough to
+//! train one, so a million pods are never held uncompressed.
 
 use std::sync::Arc;
 
@@ -60,15 +60,15 @@ pub struct Replacement {
     /// The positions in `staged` of objects that wait for a dictionary, and their bytes.
     waiting: Vec<usize>,
     waiting_bytes: usize,
-    /// What the objects in `staged` take: the charge.
+    /// The bytes of the objects in `staged`, charged to the budget.
     held_bytes: usize,
     charge: Charge,
     /// The last field: dropped after the objects it counts.
     unstored: Unstored,
 }
 
-/// The number of packed objects that will not be stored. When it is dropped, what only they share can be freed, even if a
-/// list breaks again and again.
+/// Counts packed objects that are never stored. Dropping it reports them, so that memory only they share is freed even if
+/// lists keep failing.
 #[derive(Debug)]
 struct Unstored {
     packer: Arc<Packer>,
@@ -280,7 +280,7 @@ impl Replacement {
         if self.packer.packing().is_some_and(|packing| self.waiting_bytes >= packing.bytes_min) {
             self.train();
         }
-        // Objects that still wait for a dictionary stay plain.
+        // Objects that still wait for a dictionary stay uncompressed.
         for at in std::mem::take(&mut self.waiting) {
             self.held_bytes -= self.bytes_at(at);
             self.shrink(at);

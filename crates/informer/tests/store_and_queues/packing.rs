@@ -308,7 +308,7 @@ fn an_object_of_one_store_can_be_put_into_another() {
     let [one, _, other] = stores;
     drop(one);
     for (object, source) in other.snapshot().iter().map(|object| (object.raw(), object)) {
-        assert_eq!(object.bytes().len(), source.plain_bytes());
+        assert_eq!(object.bytes().len(), source.uncompressed_bytes());
     }
 }
 
