@@ -722,7 +722,7 @@ test("back-off is shown with its reason, and ends", async (t) => {
   const [shown, needed, line] = await pods.locator(".reason").evaluate((reason) => [reason.clientHeight, reason.scrollHeight, parseFloat(getComputedStyle(reason).lineHeight)]);
   assert.ok(shown >= needed - 1 || shown >= 2 * Math.floor(line), `two lines of the reason are shown: ${shown} of ${needed}`);
   const [width, available] = await page.locator(".scroll-x").first().evaluate((table) => [table.scrollWidth, table.clientWidth]);
-  assert.ok(width <= available, `the table fits beside the reasons: ${width} of ${available}`);
+  assert.ok(width <= available, `the table fits next to the reasons: ${width} of ${available}`);
   // The reasons can be reached with the keyboard.
   const errors = pods.getByRole("button", { name: /errors? of pods/ });
   await errors.focus();

@@ -20,7 +20,8 @@ import (
 
 // writeVectors fills a directory with pairs of files, NAME.json and NAME.pb, that Go holds to be the same object:
 // in DIR/1.37, DIR/1.36, … those that the module k8s.io/api of each supported release is tested with (every kind of it,
-// every field set), but for those that a later release has byte for byte; in DIR/made objects of all kinds in several states of being filled, the same ones on each run.
+// every field set), except those that a later release has with identical bytes; in DIR/made objects of all kinds in several
+// states of being filled, the same ones on each run.
 func writeVectors(dir string) error {
 	releases := readReleases()
 	slices.Reverse(releases)

@@ -73,7 +73,7 @@ where
     (reflect(writer, events(informer)).touched_objects(), store)
 }
 
-/// How far the stream is.
+/// The stream's progress.
 enum StreamProgress<K> {
     /// Waits until the informer is synced, after a pause. From then on, a subscription begins with a complete state.
     Waiting(Informer<K>, Duration),

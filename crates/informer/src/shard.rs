@@ -61,7 +61,7 @@ pub struct AssignedShard {
 pub(crate) enum ShardKey {
     /// Its uid or namespace, as the shard says. Neither changes, and servers hash them too.
     Own,
-    /// What the shard would hash of its controlling owner.
+    /// The uid or namespace of its controlling owner.
     Owner,
     /// The value of a label.
     Label(Arc<str>),

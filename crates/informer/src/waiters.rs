@@ -1,4 +1,4 @@
-//! Waiting callers, each woken only by the changes that it waits for, and by all of them.
+//! Waiting callers. Each is woken by exactly the changes that it waits for.
 //!
 //! Each caller names its topics; a change wakes only the callers of its topics, so hundreds of unrelated callers add no
 //! cost. This is separate from the awaited state so that loom can try every interleaving (see `tests/loom.rs`).

@@ -223,7 +223,7 @@ async fn promise_10_an_unanswered_watch_is_not_live() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_retry_that_hangs_is_not_live() {
+async fn a_hanging_retry_keeps_the_state_degraded() {
     let expire: fn(&ScriptedSource) = |source| source.send_error(status(410, "Expired"));
     let refuse: fn(&ScriptedSource) = |source| {
         source.refuse_next_watch();

@@ -113,7 +113,7 @@ async fn a_server_that_refuses_every_list_is_asked_once_per_cycle() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_version_that_is_too_long_is_not_a_place_to_resume_from() {
+async fn a_too_long_version_is_not_resumed_from() {
     let long = "7".repeat(100 << 10);
     let source = pods();
     source.put(pod("a"));

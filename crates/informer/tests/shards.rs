@@ -368,7 +368,7 @@ async fn a_wait_that_begins_before_gained_slots_are_listed_finds_their_objects()
 }
 
 #[tokio::test(start_paused = true)]
-async fn absence_means_nothing_until_gained_slots_are_listed() {
+async fn a_missing_object_does_not_count_as_deleted_until_gained_slots_are_listed() {
     let rig = Rig::start(true, WatchList::Off, 10).await;
     let assigned = AssignedShard::new(shard(0..32));
     let maps = rig.builder().shard(&assigned).start().unwrap();

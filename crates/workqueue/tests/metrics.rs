@@ -126,7 +126,7 @@ async fn retries_count_every_delayed_add_and_adds_count_when_they_are_due() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn buckets_are_client_gos() {
+async fn buckets_match_client_go() {
     let (page, metrics) = Page::new();
     let queue = WorkQueue::builder().metrics("test", &metrics).build();
     queue.add("foo").unwrap();
@@ -143,7 +143,7 @@ async fn buckets_are_client_gos() {
 }
 
 #[tokio::test]
-async fn names_and_types_are_client_gos_and_each_is_described_once() {
+async fn names_and_types_match_client_go_and_each_is_described_once() {
     let (page, metrics) = Page::new();
     let _queues = ["a", "b"].map(|name| WorkQueue::<u32>::builder().metrics(name, &metrics).build());
     let page = page.text();

@@ -112,7 +112,7 @@ async fn a_key_added_again_while_with_a_worker_keeps_priority_and_time() {
 /// Urgent keys arrive faster than they are processed. The key with a low priority still gets its turn, at the time that the aging
 /// formula gives.
 #[tokio::test(start_paused = true)]
-async fn nothing_starves() {
+async fn low_priority_keys_are_processed_eventually() {
     let queue = WorkQueue::new();
     let start = Instant::now();
     queue.add_with(u64::MAX, at(-10)).unwrap();

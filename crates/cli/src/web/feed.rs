@@ -81,7 +81,7 @@ struct ChangeGroup {
     sent: usize,
     /// How many older ones were left out.
     omitted: usize,
-    /// Whether there were others of which it is unknown whether they match.
+    /// Whether changes were left out without checking whether they match.
     is_unsure: bool,
 }
 
@@ -184,7 +184,7 @@ impl ChangeFilter {
         !self.mirrors.contains(&false) && self.selection.is_everything() && self.text.is_none()
     }
 
-    /// Whether a wanted change matches because of its key. The differences of the others have to be searched for the text.
+    /// Whether the text is in the object's key. If not, the differences must be searched.
     fn names(&self, object: &StoredObject) -> bool {
         self.text.as_ref().is_none_or(|text| key_contains(object, text))
     }
@@ -516,7 +516,7 @@ mod tests {
         let start = Instant::now();
         let mut budget = Budget::new(start);
         let mut sent = Vec::new();
-        // Every event is as large as possible, also between the periods; statuses of any size are sent when they fit.
+        // Changes use all that is available, also between periods; statuses of varying size are sent when they fit.
         for step in 0..5000 {
             let at = Duration::from_millis(step);
             let status = 1000 + (step as usize * 7919) % STATUS_RESERVE;
@@ -535,7 +535,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_spent_too_much_is_paid_before_anything_else_is_sent() {
+    fn an_overdrawn_budget_blocks_sending_until_it_recovers() {
         let start = Instant::now();
         let mut budget = Budget::new(start);
         budget.spend(BUCKET_BYTES + BYTES_PER_SECOND);

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_controllers_metrics_become_its_figures() {
+    fn a_controllers_figures_are_read_from_its_metrics() {
         let text = "controller_runtime_reconcile_total{controller=\"sites\",result=\"success\"} 5\n\
             controller_runtime_reconcile_total{controller=\"sites\",result=\"error\"} 2\n\
             controller_runtime_reconcile_errors_total{controller=\"sites\"} 2\n\
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replicas_metrics_become_its_share() {
+    fn a_replicas_share_is_read_from_its_metrics() {
         let text = "shard_slots_owned{name=\"sites\"} 22\n\
             shard_members{name=\"sites\"} 3\n\
             shard_hand_overs_total{name=\"sites\",direction=\"gained\"} 64\n\

@@ -33,7 +33,7 @@ const OFFSET_MAX: usize = 100_000_000;
 const COLUMNS_MAX: usize = 16;
 /// Most values of one field that are shown.
 const CELL_VALUES_MAX: usize = 16;
-/// The minimum size of a chunk of the response. The last chunk may be smaller, and a chunk whose objects took long to find.
+/// Minimum size of a chunk. The last one may be smaller, and so may one whose objects took long to find.
 const CHUNK_BYTES: usize = 32 << 10;
 /// Objects that are tested before other tasks run.
 const BATCH_OBJECTS: usize = 256;
@@ -300,7 +300,7 @@ mod tests {
         assert_eq!(served.reads.available_permits(), READS_MAX - 1, "the client still has a second");
         let all = served.reads.acquire_many(READS_MAX as u32);
         assert!(tokio::time::timeout(Duration::from_secs(2), all).await.is_ok(), "the permit is held");
-        // A client that reads on must not take the part for the whole.
+        // A truncated response must not look complete.
         let mut rest = body.take_while(|chunk| std::future::ready(chunk.is_ok()));
         while let Some(chunk) = rest.next().await {
             assert!(!chunk.unwrap().ends_with(b"]}\n"));

@@ -160,7 +160,7 @@ pub(super) async fn sample(served: Arc<Served>) {
             served.timelines.lock_controllers().note(gauges.controllers(&before), gauges.sharing());
         }
         for (number, mirror) in served.mirrors.iter().enumerate() {
-            // Before the informer is synced, an estimate would be far too low. Mirrors have their turns at different times.
+            // Before the informer is synced, an estimate would be far too low. Mirrors are sampled at different times.
             let is_turn = (tick + number as u64).is_multiple_of(SAMPLES_PER_ESTIMATE);
             let is_due = is_turn || !served.timelines.has_estimate(number);
             let estimate =

@@ -208,7 +208,7 @@ async fn a_watch_that_is_forbidden_ends_the_command_though_lists_are_allowed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_without_watch_lists_is_listed_without_a_word() {
+async fn falling_back_from_watch_lists_prints_nothing() {
     let world = World::with(Server::builder().watch_list(WatchListMode::Off)).await;
     world.create_pod("default", "api-1", "node-7").await;
     let mut running = world.start(&["watch", "pods"]);

@@ -35,7 +35,7 @@ pub(crate) async fn ready(address: SocketAddr) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_mirror_can_be_looked_at_and_ends_in_order() {
+async fn a_mirror_serves_requests_and_shuts_down_cleanly() {
     let world = World::populated().await;
     let mut serve = world.start(&["serve", "pods,deploy", "-A", "--port", "0"]);
     let address = address_of(&mut serve).await;

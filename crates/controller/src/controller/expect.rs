@@ -159,7 +159,7 @@ impl Tools {
     pub(super) fn has(&self, expected: &Expected) -> bool {
         let mut places = expected.places.iter().filter(|place| self.has_number(place.0));
         let is_met = |(number, object): &Place| is_met(self.informer(*number), object, None, expected);
-        // If all informers have reached the write, none of them will have it later.
+        // If every informer has reached the write and none has the object, none will receive it.
         let has_reached = |(number, object): &Place| {
             let watched = self.informer(*number);
             is_current(watched, object, expected) && !(expected.gone && watched.shows(object, &expected.uid))

@@ -69,8 +69,8 @@ impl SlotKeys {
         self.deleted.lock().slots.contains_key(key)
     }
 
-    /// Permits work on a key, if its slot is this replica's and ready. All keys of cached and deleted objects of a slot are queued once
-    /// it is; a key without an object is tried again.
+    /// Permits work on a key if its slot is this replica's and ready. When a slot becomes ready, the keys of its cached and deleted
+    /// objects are queued. A key without an object is retried.
     pub(super) fn admit(&self, tools: &Tools, key: &Key) -> Result<AdmittedKey, NotAdmitted> {
         let uid = tools.main().and_then(|main| main.uid(&key.in_cluster("")));
         let deleted = self.deleted.lock().slots.get(key).copied();

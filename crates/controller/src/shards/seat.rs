@@ -242,8 +242,8 @@ impl Seat {
 }
 
 impl Candidate {
-    /// Frees a seat, if it is this candidate's. It may be so although nothing confirmed it: the answer was lost, or a renewal has
-    /// created the lease again after its deletion.
+    /// Frees the seat if this candidate holds it. It may hold it without knowing: the answer was lost, or a renewal has created the
+    /// lease again after its deletion.
     pub(super) async fn leave(&self, leases: &Leases) -> Result<Option<Lease>, LeaseError> {
         let mut tries = 1;
         loop {
@@ -266,8 +266,7 @@ impl Candidate {
 // === impl Renewals ===
 
 impl Renewals {
-    /// A seat that was just taken. This counts before the cache shows it: the slots that the replica takes under it were not
-    /// deleted before.
+    /// A seat that was just taken counts before the cache shows it, because the replica owns no slots under it yet.
     fn new(sent: Instant, timing: LeaseTiming) -> Self {
         let state = RenewalState { unseen: VecDeque::new(), counted: sent };
         let validity = Validity::new((sent + timing.cut_off()).into());

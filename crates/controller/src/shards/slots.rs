@@ -41,9 +41,9 @@ struct LocalSlot {
     free_since: Instant,
     /// Reconciles and writes that run.
     running: usize,
-    /// Running work is cancelled.
+    /// Cancels running work.
     cut: CancellationToken,
-    /// When that happens.
+    /// When running work is cancelled.
     cut_at: Option<Instant>,
     /// What the next owner's cache must have; `None` if it is unknown.
     written: Option<WrittenVersions>,
@@ -118,7 +118,7 @@ impl Slots {
         &self.assigned
     }
 
-    /// The slot of an object, or of a key whose object is unknown; `None` if that cannot be told.
+    /// The slot of an object, or of a key whose object is unknown; `None` if it is unknown.
     pub(crate) fn slot_of(&self, namespace: &str, uid: Option<&str>) -> Option<u32> {
         match uid {
             Some(uid) => Some(self.hash.slot(namespace, uid)),

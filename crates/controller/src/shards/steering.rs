@@ -320,8 +320,8 @@ impl<'a> Steering<'a> {
         taken.into_iter().map(gain).collect()
     }
 
-    /// Begins to list slots that were taken. Those that were not released wait for a comparison with the server; the others should
-    /// not.
+    /// Begins to list slots that were taken. A slot that its previous owner did not release waits for a comparison with the server;
+    /// a released slot does not.
     fn begin_catching_up(
         &self,
         gained: Vec<Gained>,

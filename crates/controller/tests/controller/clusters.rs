@@ -125,7 +125,7 @@ async fn c3_a_cluster_is_reconciled_when_it_is_synced_and_delays_no_other() {
     };
     let api = Api::<Secret>::default_namespaced(east.client().unwrap());
     api.create(&PostParams::default(), &child).await.unwrap();
-    // Its config maps are listed at once, its secrets late.
+    // Its config maps are listed immediately, its secrets late.
     for verb in [Verb::List, Verb::Watch] {
         let late =
             Fault::new(FaultAction::Delay(Duration::from_secs(60))).on(Match::verb(verb).resource("secrets"));

@@ -151,7 +151,7 @@ async fn a_failing_leader_runnable_stops_everything() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failing_runnable_is_not_a_second_stop() {
+async fn a_failing_runnable_does_not_cancel_running_reconciles() {
     let late = || async {
         sleep(5 * SECOND).await;
         Err::<(), _>(Error::new("it failed late"))

@@ -1337,7 +1337,7 @@ async fn c11_a_request_without_an_answer_does_not_keep_a_slot() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c11_a_replica_that_cannot_list_gives_its_slots_back() {
+async fn c11_a_replica_that_cannot_list_releases_its_slots() {
     let forbidden = FaultAction::Status {
         code: 403,
         reason: "Forbidden".to_owned(),
@@ -1399,7 +1399,7 @@ async fn c11_a_slow_list_with_one_error_keeps_its_slots() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c11_a_replica_whose_informer_has_stopped_gives_its_slots_back() {
+async fn c11_a_replica_whose_informer_has_stopped_releases_its_slots() {
     let rig = Rig::start(20).await;
     let one = Replica::start(&rig, "one", 1);
     let lease = lease(&rig, "two", 2);

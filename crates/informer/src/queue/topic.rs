@@ -1,8 +1,8 @@
-//! What callers of a queue wait for.
+//! The conditions that callers of a queue wait for.
 
 use crate::scope::Scope;
 
-/// What a caller waits for, and is woken by.
+/// A condition that a caller waits for; the caller is woken when it may be met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum QueueTopic {
     /// Something can be taken, or the queue is closed.

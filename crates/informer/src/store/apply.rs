@@ -14,8 +14,8 @@ impl Store {
     /// Applies deltas in one step. Returns the changes, in order.
     ///
     /// - A state that is older than the stored one is dropped and counted, unless it comes from a list: it is a repeated
-    ///   event, of this object or of an earlier one with its name. A state with a huge resourceVersion thus hides later ones,
-    ///   until the next list: its states count whatever their resourceVersion.
+    ///   event, of this object or of an earlier one with its name. So a state with a huge resourceVersion hides later states
+    ///   until the next list, whose states are always accepted.
     /// - A repeated state is reported as a resync; in another encoding it is replaced silently.
     /// - A key under which another object (another uid) was stored is reported as deleted, final state unknown, and added.
     /// - The deletion of an object that is not stored changes nothing, and neither does its move to another shard.
@@ -121,7 +121,7 @@ impl Store {
         if is_older(last.resource_version(), old.resource_version()) {
             return self.count_stale();
         }
-        // The deletion of an earlier object implies that this one is gone too, in an unknown state.
+        // If an earlier object (another uid) was deleted, the stored one is gone, too; its final state is unknown.
         let final_state_known = old.uid() == last.uid();
         let last = if final_state_known { last.clone() } else { old.clone() };
         changes.push(Change::Deleted { last, final_state_known, origin: Origin::Live });

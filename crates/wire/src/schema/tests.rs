@@ -121,7 +121,7 @@ fn the_table_has_a_kubernetes_version() {
 }
 
 #[test]
-fn kinds_lead_to_their_messages() {
+fn messages_are_found_by_kind() {
     for (api_version, kind, message) in [
         ("v1", "Pod", Some("k8s.io.api.core.v1.Pod")),
         ("v1", "PodList", Some("k8s.io.api.core.v1.PodList")),

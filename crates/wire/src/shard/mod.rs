@@ -61,7 +61,7 @@ pub fn hash(text: &str) -> u64 {
     text.as_bytes().iter().fold(0xcbf2_9ce4_8422_2325, mix)
 }
 
-/// The slot of a hash, of this many slots: less than `of`, or 0.
+/// The slot of a hash among `of` slots; 0 if `of` is 0.
 pub fn slot(hash: u64, of: u32) -> u32 {
     let slot = (u128::from(hash) * u128::from(of)) >> 64;
     // Less than `of`, therefore it fits.
