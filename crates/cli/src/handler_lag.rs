@@ -1,4 +1,4 @@
-//! How far each handler of a mirror is behind, for the page and the API.
+//! The lag of each handler of a mirror, for the page and the API.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,8 +13,7 @@ use serde_json::Value;
 #[derive(Debug, Default)]
 pub(crate) struct Handlers(Mutex<Vec<Arc<HandlerLag>>>);
 
-/// How far one handler is behind its mirror. The lag is read from the subscription itself, so it grows while the handler is
-/// stuck.
+/// The lag of one handler. It is read from the subscription itself, so it grows while the handler is stuck.
 #[derive(Debug)]
 pub(crate) struct HandlerLag {
     pub(crate) name: &'static str,

@@ -30,7 +30,7 @@ const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
 const PARSED_BYTES_MAX: usize = 512 << 20;
 const PARSED_OBJECT_BYTES: usize = 700;
 const PARSED_VALUE_BYTES: usize = 64;
-/// Maximum number of repetitions of a request at the server's request: the same number as kubectl.
+/// Maximum number of retries that a server can ask for; the same as kubectl's.
 pub(crate) const RETRIES_MAX: u32 = 10;
 
 /// Why a request failed.

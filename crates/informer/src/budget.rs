@@ -2,7 +2,8 @@
 //!
 //! Stores, queues and lists that are being received each hold a [`Charge`]: the bytes of their objects. An object that would
 //! exceed the budget is rejected before it is stored. Charges follow what is held, so nothing is reserved or released by hand;
-//! a moment's overlap is counted too low rather than too high, because too high would reject an object that fits.
+//! while an object is handed over, the sum may be too low for a moment, but never too high, which would reject an
+//! object that fits.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -55,7 +56,7 @@ impl Charge {
         Self { budget, bytes: AtomicUsize::new(0) }
     }
 
-    /// A charge of nothing, to the same budget.
+    /// An empty charge to the same budget.
     pub(crate) fn another(&self) -> Self {
         Self::new(self.budget.clone())
     }

@@ -1,7 +1,7 @@
 //! The metrics of informers. They are collected when scraped and cost nothing otherwise.
 //!
-//! The names `informer_queued_items`, `informer_processing_latency_seconds` and `informer_store_resource_version`, and the
-//! labels, are client-go's, so that existing dashboards work.
+//! The labels and the names `informer_queued_items`, `informer_processing_latency_seconds` and
+//! `informer_store_resource_version` match client-go's, so that existing dashboards work.
 
 use std::collections::HashSet;
 use std::fmt;

@@ -59,7 +59,7 @@ pub struct AssignedShard {
 /// Which text of an object is hashed.
 #[derive(Clone, Debug)]
 pub(crate) enum ShardKey {
-    /// Its uid or namespace, as the shard says. Neither changes, and servers hash them too.
+    /// Its uid or its namespace, depending on the shard. Both are immutable, and servers can hash them, too.
     Own,
     /// The uid or namespace of its controlling owner.
     Owner,

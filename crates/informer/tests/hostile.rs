@@ -49,11 +49,11 @@ const LIST_IDLE_MAX: Duration = Duration::from_millis(1200);
 /// The longest error report.
 const REPORT_BYTES_MAX: usize = 2 << 10;
 
-/// Where nothing large is read: buffers of connections.
+/// The limit if nothing large is read: only buffers of connections.
 const SMALL: usize = 4 << 20;
-/// Where many small frames arrive before any is read.
+/// The limit if many small frames arrive before any is read.
 const BURST: usize = 16 << 20;
-/// Where one object at its limit of 8 MiB is read.
+/// The limit if one object of the maximum size, 8 MiB, is read.
 const ONE_OBJECT: usize = 40 << 20;
 
 /// One hostile server.
@@ -568,7 +568,7 @@ async fn a_redirect_is_an_error_and_no_other_server_is_contacted() {
         }
     }
     run_all(&cases).await;
-    // A connection would still be in the listener's queue.
+    // If the client had followed the redirect, its connection would be in the listener's queue.
     let connected = tokio::time::timeout(Duration::ZERO, elsewhere.accept()).await;
     assert!(connected.is_err(), "{connected:?}");
 }

@@ -285,7 +285,7 @@ async fn promise_3_a_narrowed_subscription_reports_entering_as_added_and_leaving
     expect_events(&mut backend, &["added web/d@107 (Live)", "deleted web/d@107 (Live)"]).await;
     source.delete("web/d");
 
-    // What a coalesced stream or a relist does not show is found by comparing with the last received state.
+    // A filter compares with the state received last, so it detects changes that coalescing or a relist has hidden.
     let mut config = ListenerConfig::default();
     config.changes_max = 1;
     let on_n1 = |pod: &Object<Pod>| pod.field("spec.nodeName").unwrap() == Some(json!("n1"));

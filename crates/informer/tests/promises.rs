@@ -1,5 +1,5 @@
-//! The guarantees of docs/contract.md, by number, checked through the public API. Those of the reflector or the store have
-//! more tests elsewhere.
+//! The guarantees of docs/contract.md, by number, checked through the public API. Guarantees of the reflector and the
+//! store have more tests elsewhere.
 
 use crate::support;
 

@@ -145,8 +145,8 @@ async fn a_bookmark_with_a_version_that_is_too_long_does_not_end_a_watch_list() 
     assert_eq!(rig.last_version.get(), "101");
 }
 
-/// The store drops states that are older than the stored one, so a state with a huge version hides later ones: until the
-/// next list, which counts anyway.
+/// The store drops states that are older than the stored one, so a state with a huge version hides later ones, until the
+/// next list, whose states are always accepted.
 #[tokio::test(start_paused = true)]
 async fn promise_1_a_huge_version_hides_later_states_only_until_the_next_list() {
     let source = pods();

@@ -136,7 +136,7 @@ async fn the_cached_state_stays_when_a_transform_panics_at_the_new_state() {
     source.put(on_node("a", "node-8"));
     source.put(on_node("b", "node-8"));
     expect_events(&mut events, &["updated web/b@104 from 102 (Live)"]).await;
-    // In the relist the transform fails again: but the object exists, and must not be reported as deleted.
+    // The transform fails again in the relist. The object exists, so it must not be reported as deleted.
     source.compact();
     source.send_error(status(410, "Expired"));
     tokio::time::sleep(Duration::from_secs(10)).await;

@@ -267,7 +267,7 @@ proptest! {
         let mut expected = object.value.clone();
         without(&mut expected, &dropped.iter().map(Vec::as_slice).collect::<Vec<_>>());
         if dropped.contains(&path(&["metadata", "annotations"])) && object.has_annotations() {
-            // The marker of initial events would be kept, and so is its map.
+            // The projection would keep the marker of initial events, so it keeps the map that could contain it.
             expected["metadata"]["annotations"] = json!({});
         }
         object.check(&projection, &expected);

@@ -250,7 +250,7 @@ impl Subject {
         let (name, world) = (self.name.clone(), self.world.clone());
         let (informer, selection) = (self.informer.clone(), self.selection.clone());
         tokio::spawn(async move {
-            // After a timeout, a reset of the server, or for an object outside of the selection, no promise applies.
+            // No promise applies after a timeout or a reset of the server, or to an object outside of the selection.
             let Ok(found) = informer.wait_for(&object).await else { return };
             world.trace.count("wait", "written");
             let found = found.map(|found| value(&found)).transpose().unwrap_or_default();

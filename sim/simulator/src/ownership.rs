@@ -209,7 +209,7 @@ impl Ownership {
         self.idle_since.values_mut().for_each(|since| *since = now);
     }
 
-    /// Checks how long each slot has had no working replica. Returns how long those had none that have one now.
+    /// Checks how long each slot has had no working replica. For slots that have one again, returns how long they had none.
     pub(crate) fn works(&mut self, working: &BTreeSet<u64>, now: u64) -> Judged<Vec<u64>> {
         let mut gaps = Vec::new();
         for slot in 0..self.slots {

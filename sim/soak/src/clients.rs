@@ -120,7 +120,7 @@ impl Clients {
         Ok(differs.or_else(|| self.index_difference()).or_else(|| self.pending()))
     }
 
-    /// The first value of an index under which other objects are found than those that have it.
+    /// The first index value for which a lookup does not return exactly the objects that have it.
     fn index_difference(&self) -> Option<String> {
         let view = self.all.lister().view();
         let difference = |index: &Index, value_of: fn(&StoredObject) -> Option<String>| {

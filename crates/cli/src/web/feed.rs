@@ -353,7 +353,7 @@ impl Feed {
             filter.group(served, newest, count_max, bytes_max)
         });
         let group = group.await?;
-        // Those that were not requested were not left out.
+        // Changes beyond the requested number do not count as left out.
         let missing = count_max - group.sent;
         let left_out = group.left_out().map(|omitted| omitted.min(missing));
         if missing == 0 || left_out == Some(0) {
@@ -394,7 +394,7 @@ impl Feed {
             let count = usize::try_from(dropped).ok().filter(|_| self.filter.is_everything());
             text += &skipped(count, "the client was too slow");
         }
-        // Without an event, it is reported with the next status: not ten times per second.
+        // If there is no event to send, this is reported with the next status instead, not ten times per second.
         group.is_unsure |= self.is_unsure;
         let is_reported = group.omitted > 0 || (group.is_unsure && group.sent > 0);
         self.is_unsure = group.is_unsure && !is_reported;

@@ -1,8 +1,8 @@
 //! The last changes of each object, so that the history of one object survives the changes of others.
 //!
 //! An object that changes often displaces only its own past. Over all objects, the number of bytes is bounded: beyond it, the
-//! oldest changes are dropped, whatever their object. What was dropped is remembered as a time for each object, so that
-//! a history can say since when it is complete. Recording costs an insertion into each of two maps.
+//! oldest changes are dropped, whatever their object. Each object's history keeps the time since which it is complete. Recording
+//! costs an insertion into each of two maps.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;

@@ -21,8 +21,8 @@ use crate::support::{World, run};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
-/// Answers as the embedded server does, but for a list of one pod with a field that no table knows; in gzip to those who
-/// accept that.
+/// Answers as the embedded server does, except that a list contains one pod with a field that no schema table has. Compresses with
+/// gzip if the client accepts it.
 struct Front {
     /// The path and `accept-encoding` of each request.
     asked: Arc<Mutex<Vec<String>>>,

@@ -23,7 +23,7 @@ pub(crate) enum Canned {
     Silence,
 }
 
-/// Decides about a request by its path with query and by how many such decisions there were before; `None` hands it on.
+/// Decides about a request by its path with query and by the number of earlier decisions; `None` passes it on.
 pub(crate) type Decide = dyn Fn(&str, usize) -> Option<Canned> + Send + Sync;
 
 impl Canned {

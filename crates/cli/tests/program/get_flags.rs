@@ -40,7 +40,7 @@ async fn names_columns_templates_and_sort_keys_are_read_without_decoding() {
         assert_eq!(decoded(&world, &all).await, (printed.to_owned(), 0), "{arguments:?}");
     }
     assert_eq!(decoded(&world, &["get", "pods", "-A", "--index", "spec.nodeName"]).await.1, 0);
-    // What is printed complete, or needs more than single fields, is decoded once per object.
+    // Formats that print complete objects, or need more than single fields, decode each object once.
     for format in ["json", "yaml", "custom-columns=N:.metadata.labels.*", "jsonpath={.items[*]..image}"] {
         let all = ["get", "pods", "-A", "--server-print=false", "-o", format];
         assert_eq!(decoded(&world, &all).await.1, 3, "{format}");

@@ -150,8 +150,8 @@ async fn an_index_is_not_padded_to_its_longest_value() {
 /// Objects on each page of a list without an end.
 const PAGE: u64 = 500;
 
-/// A server whose lists of pods always have another page, each with a token of its own, and whose stream of the initial
-/// state does not end either.
+/// A server whose lists of pods always have another page, with a new token each time, and whose stream of the initial state never
+/// ends.
 pub(crate) async fn paging_server(page: impl Fn(u64) -> Value + Send + Sync + 'static) -> RawServer {
     RawServer::start(move |path| {
         let (path, query) = path.split_once('?').unwrap_or((path, ""));

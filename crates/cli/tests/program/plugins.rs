@@ -206,7 +206,7 @@ async fn g1_a_kubeconfig_is_replaced_as_a_whole_and_only_its_owner_can_read_it()
         assert_eq!(metadata.permissions().mode() & 0o777, 0o600);
         assert!(std::fs::read_to_string(&file).unwrap().contains(TOKEN));
         server.end().await;
-        // The second time the file is there, and everybody may read it.
+        // The second time, the file exists and everyone can read it.
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
     }
     assert_eq!(std::fs::read_to_string(&victim).unwrap(), "untouched");

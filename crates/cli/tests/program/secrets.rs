@@ -1,4 +1,4 @@
-//! Secrets: no value of one leaves the program unless it is asked for.
+//! Secrets: none of their values leaves the program unless the user requests it.
 
 use std::fs::File;
 use std::os::unix::fs::PermissionsExt;
@@ -63,12 +63,12 @@ async fn fields_of_secrets_can_be_read_with_show_secrets() {
     assert_eq!(found, "secret/login\n");
 }
 
-/// Of a length that makes its base64 the beginning of the base64 of everything that begins with it.
+/// `PLANTED_BASE64` encodes its first 15 bytes, so it begins the base64 of every text that begins with this one.
 const PLANTED: &str = "planted-secret-x";
 const PLANTED_BASE64: &str = "cGxhbnRlZC1zZWNyZXQt";
 const ROUNDS: usize = 20;
 
-/// What could be written somewhere: values of Secrets, plain and encoded, and the tokens of all parties.
+/// Asserts that a text contains no Secret's value, neither as it is nor in base64, and no token.
 fn assert_nothing_leaked(whose: &str, text: &str) {
     for secret in [PLANTED, PLANTED_BASE64, "plugin-token-y", "serve-token-z"] {
         let at = text.find(secret).map(|at| &text[at.saturating_sub(200)..(at + 100).min(text.len())]);
@@ -160,7 +160,7 @@ async fn disturb(world: &World, round: usize) {
     }
 }
 
-/// Everything that `serve` answers, to those who may and to those who may not.
+/// Requests everything that `serve` serves, with its token and with a wrong one.
 async fn look_at(address: &str) {
     let paths = [
         "/metrics",
@@ -287,7 +287,7 @@ async fn one_shot_commands_leak_nothing(world: &World) {
         let mut command = world.command(arguments);
         command.env("RUST_LOG", "trace");
         let ended = run(command).await;
-        // The guess is repeated in the refusal: it is the caller's own.
+        // The refusal may repeat the guess, which the caller knows already.
         let text = (ended.stdout + &ended.stderr).replace(&guess, "");
         assert_nothing_leaked(&format!("{arguments:?}"), &text);
         let is_refused = arguments.iter().any(|argument| argument.starts_with("data") || *argument == copy);

@@ -1,4 +1,4 @@
-//! `serve`: health, metrics and a look inside, for those who may.
+//! `serve`: health checks, metrics, the query API, and access to them.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -58,7 +58,7 @@ async fn a_mirror_serves_requests_and_shuts_down_cleanly() {
     assert_eq!(checksum.len(), 16);
     let version: u64 = pods["resourceVersion"].as_str().unwrap().parse().unwrap();
 
-    // What changes is mirrored: another resourceVersion, another checksum, an event that has an age.
+    // A change is mirrored: the resourceVersion and the checksum differ, and the last event has an age.
     world.set_phase("shop", "web-1", "Running").await;
     loop {
         let report: Value = serde_json::from_str(&ask(address, "GET /debug/informers", "").await.1).unwrap();
@@ -169,7 +169,7 @@ async fn a_refused_kind_fails_readiness_but_not_liveness() {
             break;
         }
     }
-    // Nothing is known about its objects, not even whether one exists.
+    // The mirror knows nothing about its objects, not even whether one exists.
     for path in [
         "objects/secrets",
         "counts/secrets",
@@ -220,7 +220,7 @@ fn unavailable() -> Action {
 async fn a_kind_that_never_had_a_watch_is_stale() {
     let world = World::populated().await;
     world.server.faults().arm(Fault::new(unavailable()).on(Match::verb(Verb::Watch).resource("pods")));
-    // Compressed lists: there is no watch for the initial state either.
+    // With compressed lists, not even the initial state comes from a watch.
     let mut serve = world.start(&["serve", "pods,nodes", "-A", "--port", "0", "--compress"]);
     let address = address_of(&mut serve).await;
     ready(address).await;

@@ -20,7 +20,7 @@ pub(crate) struct World {
     pub(crate) directory: TempDir,
 }
 
-/// What a run that has ended printed.
+/// The exit code and the output of a run.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) code: i32,
@@ -158,7 +158,7 @@ impl World {
         serde_json::from_slice(&body).unwrap()
     }
 
-    /// The program, with nothing of this machine but the kubeconfig.
+    /// The program, isolated from this machine's environment except for the kubeconfig.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(PROGRAM);
         command
@@ -191,7 +191,7 @@ impl World {
         run(self.command(arguments)).await
     }
 
-    /// Runs it to its end, which must be a good one; gives what it printed.
+    /// Runs the program, asserts that it succeeds, and returns its standard output.
     pub(crate) async fn output(&self, arguments: &[&str]) -> String {
         let ended = self.run(arguments).await;
         assert_eq!(ended.code, 0, "{arguments:?}: {ended:?}");

@@ -22,7 +22,7 @@ pub(crate) struct OnTerminal {
     pty: Pty,
     child: Child,
     emulator: vt100::Parser,
-    /// All that it has written, and how much of that was looked at.
+    /// Everything that it has written, and how much of that `until` has searched.
     pub(crate) written: String,
     seen: usize,
 }
@@ -80,7 +80,7 @@ impl OnTerminal {
         assert!((0..rows).all(|row| !screen.row_wrapped(row)), "{}", screen.contents());
     }
 
-    /// Reads until this was written behind what was waited for before; gives what came up to it.
+    /// Reads until this text is written, after the last text that was waited for. Returns everything in between, and the text.
     pub(crate) async fn until(&mut self, text: &str) -> String {
         loop {
             if let Some(at) = self.written[self.seen..].find(text) {
@@ -96,7 +96,7 @@ impl OnTerminal {
     pub(crate) async fn read(&mut self) -> bool {
         let mut bytes = [0; 4096];
         match self.pty.read(&mut bytes).await {
-            // A character may be cut in two; what is looked for is ASCII.
+            // A character may be cut in two. This is harmless, because the texts to find are ASCII.
             Ok(count) if count > 0 => {
                 self.emulator.process(&bytes[..count]);
                 self.written.push_str(&String::from_utf8_lossy(&bytes[..count]));

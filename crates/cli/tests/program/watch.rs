@@ -155,7 +155,7 @@ async fn a_closed_pipe_ends_the_watch_without_an_error() {
     let world = World::populated().await;
     let mut watch = world.start(&["watch", "pods"]);
     watch.line_with(&["api-1"]).await;
-    // As `| head` does: nothing happens afterwards, and it ends all the same.
+    // As with `| head`. There is no event afterwards, and the program still ends.
     let crate::support::Running { mut child, stdout, mut stderr } = watch;
     drop(stdout);
     assert_eq!(child.wait().await.unwrap().code(), Some(0));

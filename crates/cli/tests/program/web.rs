@@ -434,7 +434,7 @@ async fn the_stream_brings_changes_with_differences_and_can_be_resumed() {
     assert!(first.id.starts_with(hello.data["session"].as_str().unwrap()), "{first:?}");
     drop(stream);
 
-    // While it was not connected, something happened: it comes next, and nothing twice.
+    // Changes during the disconnect are sent next, and none is sent twice.
     world.create_pod("shop", "web-2", "node-7").await;
     world.delete("/api/v1/namespaces/shop/pods/web-2").await;
     let mut resumed = site.stream("?kind=pods", &format!("last-event-id: {}\r\n", first.id)).await;
@@ -509,7 +509,7 @@ async fn a_resumed_stream_brings_the_newest_changes_after_the_gap() {
     let missed = missed_until(&site, &first.id, "map-100").await;
     assert_eq!(names(&missed), expected(1, 100));
 
-    // More: the newest of them, after the number of the others.
+    // If there are more, the newest ones follow the number of those left out.
     create(101, 150).await;
     let missed = missed_until(&site, &first.id, "map-150").await;
     assert_eq!((missed[0].name.as_str(), &missed[0].data["count"]), ("skipped", &json!(50)));
@@ -798,7 +798,7 @@ async fn a_stream_stays_within_its_rate_and_counts_what_it_leaves_out() {
     let start = std::time::Instant::now();
     let mut stream = site.stream("", "").await;
     stream.named("status").await;
-    // All together, they are several times as large as what a second allows.
+    // Together, the changes are several times larger than one second's budget.
     let key = |at: usize| format!("{}-{at}", "k".repeat(150));
     let data: BTreeMap<_, _> = (0..10).map(|at| (key(at), "x".repeat(60))).collect();
     for number in 0..CHANGES {
@@ -815,7 +815,7 @@ async fn a_stream_stays_within_its_rate_and_counts_what_it_leaves_out() {
         }
     }
     assert_eq!(accounted, CHANGES);
-    // The program needed at least this time for what has arrived, however slowly it was read.
+    // Sending what has arrived took the program at least this time, even if it was read slowly.
     let bytes_max = 256_000 * (start.elapsed().as_secs() + 1);
     assert!(stream.bytes <= bytes_max, "{} bytes in {:?}", stream.bytes, start.elapsed());
     assert_eq!(site.process.end().await, 0);
@@ -991,7 +991,7 @@ async fn the_demos_replicas_share_their_slots_and_hand_them_over() {
     let world = World::new().await;
     let site = Site::demo(&world, &["--objects", "100", "--rate", "100"]).await;
     let mut events = site.stream("?kind=nodes", "").await;
-    // The first report can have no replica: it is a second old at most.
+    // The first report may lack replicas, because it can be up to a second old.
     let sum = |slots: &BTreeMap<&str, u64>| slots.values().sum::<u64>();
     let shared = loop {
         let status = events.named("status").await.data;

@@ -57,7 +57,7 @@ pub struct ControllerBuilder<M> {
 /// [`Controller::of_clusters`]. Each cluster brings its own triggers.
 #[derive(Debug)]
 pub struct EachCluster(
-    /// Not `Send`, so the builder's methods for triggers, which require `Send`, do not exist: such a trigger would have no cluster.
+    /// Not `Send`: this hides the builder's methods for triggers, which require `Send`. Such a trigger would have no cluster.
     std::marker::PhantomData<*const ()>,
 );
 

@@ -39,7 +39,7 @@ impl Feed {
         let Self { intake, keys, is_met, is_failing, streams, mut added } = self;
         let mut wanted = select_all(streams);
         let mut warming = FuturesUnordered::new();
-        // The key of a stream that waits while the queue is full. Nothing else waits with it.
+        // A stream's key that waits while the queue is full. Only the streams wait for it.
         let mut waiting = FuturesUnordered::new();
         loop {
             // A stream may always be ready: yield to other tasks on the thread.

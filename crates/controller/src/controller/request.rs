@@ -37,7 +37,7 @@ pub(crate) enum WriteOutcome {
     Collection(Vec<ObjectMeta>),
 }
 
-/// Subresources that write to their object. Others, such as `exec` and `proxy`, do not, and their bodies may be streams.
+/// Subresources that write to their object. Others, such as `exec` and `proxy`, are not tracked: their bodies may be streams.
 const WRITING_SUBRESOURCES: [&str; 8] =
     ["status", "scale", "ephemeralcontainers", "resize", "binding", "eviction", "finalize", "approval"];
 

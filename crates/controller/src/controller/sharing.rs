@@ -142,7 +142,7 @@ async fn read_version(client: &Client, watched: &dyn Watched) -> Result<Option<S
     let until = Instant::now() + LIST_MAX;
     let path = DynamicObject::url_path(watched.resource(), namespace.as_deref());
     loop {
-        // Without a resourceVersion, the answer is as new as the server's storage.
+        // Without a resourceVersion, the server answers from its storage.
         let request = Request::new(&path).list_metadata(&ListParams::default().limit(1));
         let request = request.map_err(|error| CannotCatchUp::Failed(error.to_string()))?;
         let error = match timeout(REQUEST_MAX, client.request::<ObjectList<PartialObjectMeta>>(request)).await

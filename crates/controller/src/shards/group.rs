@@ -210,7 +210,7 @@ impl Group {
         }
     }
 
-    /// Watches the leases of the same group with another cache, which needs the same.
+    /// Continues with another cache of the same group's leases. It must reach the same resourceVersion.
     pub(super) fn replace(&mut self, other: Self) {
         let needed = self.needed.take();
         *self = Self { needed, ..other };
@@ -262,7 +262,7 @@ impl Group {
 
     /// Reads the leases that have changed.
     fn read(&mut self) {
-        // Checked before the snapshot is taken: the snapshot then has what replaces the forgotten tables.
+        // Check this before taking the snapshot, so that the snapshot has the tables that replace the forgotten ones.
         let is_cached = |table: u32, read: &ReadTable| {
             let version = read.lease.metadata.resource_version.as_deref().unwrap_or_default();
             self.has_seen(&self.table_name(table), version)
@@ -434,8 +434,8 @@ impl GroupView {
     }
 
     /// Whether a replica that joins should wait for the seat of one that leaves, rather than take this free seat. A lower seat then
-    /// becomes free soon. With it, the new replica replaces the one that leaves; with a further seat, the shares of all others
-    /// would change, and once more when the lower seat is free.
+    /// becomes free soon. Taking that one replaces the leaving replica. Taking a higher one would change the shares of all other
+    /// replicas now, and again when the lower seat is free.
     ///
     /// The replicas that stay work on all slots meanwhile. If they are fewer than those that leave, their shares would grow too much.
     /// If no replica stays, no slot would have an owner.

@@ -58,7 +58,7 @@ struct SharingReplica<'a> {
     attempt: Option<Attempt>,
     /// Since when it waits for the seat of a replica that leaves.
     waiting_since: Option<Instant>,
-    /// How often in a row another replica was faster, or the cache was behind.
+    /// Consecutive attempts that failed because another replica was faster or the cache was behind.
     conflicts: i32,
 }
 

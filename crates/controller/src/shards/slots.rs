@@ -305,8 +305,8 @@ impl Slots {
         self.idle.notified().await;
     }
 
-    /// Sets the shard of the main informers. Each change makes them list the whole shard, so slots that only leave it wait until no
-    /// others are listed or released.
+    /// Sets the shard of the main informers. Each change makes them list the whole shard again, so a change that only removes slots
+    /// waits until no slots are being listed or released.
     fn assign(&self) {
         let states = self.states.lock();
         let listed = |state: &LocalSlot| state.phase != SlotPhase::Preparing;

@@ -1,5 +1,5 @@
-//! Brings the slots of a replica to what they should be: releases those that another replica should own, takes free ones that this
-//! replica should own, and frees the seats of replicas that have stopped renewing.
+//! Steers the slots of a replica: releases those that another replica should own, takes free ones that this replica should own, and
+//! frees the seats of replicas that have stopped renewing.
 //!
 //! Every decision is made from the cache, and every write is a compare-and-swap on the state that the decision was made from. An
 //! outdated cache therefore delays hand-overs, and never causes two owners:
@@ -12,7 +12,7 @@
 //!   they have seen the deletion, or none of their renewals since then counts ([`seat`](super::seat)). This includes a group that
 //!   looks new: it may have been deleted.
 //!
-//! Writes run concurrently, and changes are considered while they run: a slow answer delays no loss.
+//! Writes run concurrently, and changes are processed meanwhile, so a slow response does not delay the loss of a slot.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -138,8 +138,8 @@ impl SeatHolder {
 }
 
 impl<'a> Steering<'a> {
-    /// Steers until this replica has left: after a stop, when the work has `ended`, or because its caches cannot list its slots. All slots
-    /// are then released, unless that is not possible for the renew deadline. Ends immediately after a second stop.
+    /// Steers until this replica has left: after a stop, when the work has `ended`, or because its caches cannot list its slots. It
+    /// then releases all slots, and gives up after the renew deadline. Ends immediately after a second stop.
     pub(super) async fn run(
         &mut self,
         me: &SeatHolder,
@@ -334,7 +334,7 @@ impl<'a> Steering<'a> {
         }
     }
 
-    /// Creates tables that have been missing for the lease duration. Returns whether there were no others of their names.
+    /// Creates tables that have been missing for the lease duration. Returns `false` if one of them existed already.
     pub(super) async fn create_tables(&mut self, view: &GroupView) -> Result<bool, LeaseError> {
         let created = self.missing_tables(view).into_iter().map(|write| async {
             match write.await {

@@ -170,7 +170,7 @@ async fn a_panicking_filter_on_the_main_trigger_loses_no_key() {
     panics.store(1, Relaxed);
     world.maps.put(of_class("odd", "1"));
     assert_eq!(reconciled(&log).await, ["web/odd"]);
-    // In the worker as well: it cannot know whether the key is its own, and asks again later.
+    // In the worker, too: it cannot determine whether the key passes the filter, and tries again later.
     panics.store(2, Relaxed);
     world.maps.put(of_class("odd", "2"));
     world.maps.put(of_class("even", "1"));

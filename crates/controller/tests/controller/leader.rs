@@ -509,7 +509,7 @@ async fn c8_a_leader_with_a_stopped_clock_keeps_its_lease() {
 #[tokio::test(start_paused = true)]
 async fn c8_a_reacquired_lease_has_a_new_record() {
     let server = server().await;
-    // The write is made, its answer is lost: the next try finds the lease to be its own, and takes it once more.
+    // The write succeeds, but its response is lost. The next attempt finds that it holds the lease, and acquires it again.
     server.faults().arm(Fault::new(Action::CutAfterBytes(10)).on(Match::verb(Verb::Create)).once());
     let mut one = election(&server, "one", 1).clock(|| SystemTime::UNIX_EPOCH + SECOND);
     let leading = tokio::spawn(async move { one.lead(|_| std::future::pending::<()>()).await });

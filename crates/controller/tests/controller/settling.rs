@@ -69,7 +69,7 @@ async fn reason(outcome: fn() -> Result<Action, Error>) -> String {
 #[tokio::test(start_paused = true)]
 async fn settle_names_what_is_left_to_do() {
     assert_eq!(reason(|| Err(Error::new("no disk"))).await, "controller `t`: web/a fails: no disk");
-    // Not a divisor of the time limit: when that ends, the key is neither queued nor running.
+    // 700 ms does not divide the time limit, so the key is neither queued nor running at the end of the limit.
     let due = reason(|| Ok(Action::RequeueAfter(Duration::from_millis(700)))).await;
     assert!(due.starts_with("controller `t`: a key is due in "), "{due}");
 

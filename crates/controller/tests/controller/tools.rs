@@ -385,7 +385,7 @@ async fn c10_flush_sends_pending_notes_exactly_once() {
     let events = api.list(&Default::default()).await.unwrap().items;
     assert_eq!((events.len(), recorder.stats().created), (20, 20));
 
-    // Also next to `run`, and repeated notes are counted once each.
+    // Flushing also works while `run` runs, and each repeated note is counted once.
     let run = tokio::spawn({
         let recorder = recorder.clone();
         async move { recorder.run().await }
@@ -455,7 +455,7 @@ async fn c10_a_refused_lease_ends_run_and_fails_readiness() {
         timeout(60 * SECOND, refused.run(&Stop::new())).await.expect("it ends").unwrap_err().to_string();
     assert!(error.contains(message) && error.contains("grant"), "{error}");
 
-    // A replica that has led goes on: the role may be granted again.
+    // A replica that has led before keeps running: the role may be granted again.
     let (probe, manager) = manager("default");
     let stop = Stop::new();
     let run = tokio::spawn({

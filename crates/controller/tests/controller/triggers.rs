@@ -1,4 +1,4 @@
-//! What queues a key.
+//! Which changes queue which keys.
 
 use std::collections::HashSet;
 use std::sync::Arc;

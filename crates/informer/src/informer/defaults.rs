@@ -19,7 +19,7 @@ pub(super) struct Defaulted {
     pub(super) namespaces: bool,
     /// The projection. Its fields need not exist in every kind.
     pub(super) fields: bool,
-    /// The transform. Informers with the same defaults have the same one, so they can be shared.
+    /// The transform. It is the same for all informers with the same defaults, so such informers can be shared.
     pub(super) transform: Option<Defaults>,
 }
 

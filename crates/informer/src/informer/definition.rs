@@ -21,7 +21,7 @@ pub(super) fn schema_of(
     let schema = version.schema.as_ref().and_then(|schema| schema.open_api_v3_schema.as_ref());
     let schema = match spec.preserve_unknown_fields {
         Some(true) => Value::Null,
-        // It was a definition, so it can be written as JSON.
+        // A typed definition always serializes to JSON.
         _ => serde_json::to_value(schema).unwrap_or_default(),
     };
     Ok(CustomSchema::new(&resource.type_meta(), &schema))

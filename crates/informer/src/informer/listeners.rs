@@ -111,7 +111,7 @@ impl Listeners {
         backlog
     }
 
-    /// Adds a scope. It delays the end of the initial list, unless that has been reported.
+    /// Adds a scope. The initial list then also waits for that of the scope, unless its end has been reported.
     pub(super) fn expect(&self, scope: Scope) {
         let mut joined = self.joined.lock();
         if !joined.missing.is_empty() {

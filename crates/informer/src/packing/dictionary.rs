@@ -20,8 +20,8 @@ const LEVEL: i32 = 1;
 const TRAINING_BYTES_MAX: usize = 512 << 10;
 /// The beginning of a large object is as representative as the whole.
 const SAMPLE_BYTES_MAX: usize = 32 << 10;
-/// With fewer bytes per byte of the dictionary, training gains nothing: it costs megabytes of memory and milliseconds however
-/// little there is to train on.
+/// With less training data per byte of the dictionary, training gains nothing. Even then it costs megabytes of memory and
+/// some milliseconds.
 const TRAINING_RATIO_MIN: usize = 8;
 /// How many samples a dictionary is evaluated on.
 const TRIED_MAX: usize = 256;

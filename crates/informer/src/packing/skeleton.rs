@@ -156,7 +156,8 @@ impl Knife<'_> {
 fn find_digits(uncompressed: &[u8], from: usize) -> Option<Range<usize>> {
     let mut probe = from + RUN_MIN - 1;
     while let Some(byte) = uncompressed.get(probe) {
-        // Most words contain a letter that is a digit. So check a whole half of a run, before or after the probe.
+        // Most words contain a letter that is also a hexadecimal digit, so one digit proves nothing: check half of a
+        // run, before or after the probe.
         let is_run = |half: Option<&[u8; RUN_MIN / 2]>| half.is_some_and(are_digits);
         let (before, after) = (&uncompressed[from..probe], &uncompressed[probe..]);
         if !is_digit(*byte) || !(is_run(before.last_chunk()) || is_run(after.first_chunk())) {

@@ -122,7 +122,7 @@ pub struct DeltaReplace {
     places: HashMap<Key, usize>,
     /// Keys that are listed but could not be put.
     kept: HashSet<Key>,
-    /// Known objects that are not listed did not vanish.
+    /// Whether known objects that are not listed are kept, because the list may contain them under an unreadable key.
     keeps_unlisted: bool,
 }
 

@@ -240,7 +240,7 @@ impl<S: Sink> Reflector<S> {
 
     /// A complete list was committed.
     fn listed(&mut self, version: &str, new_epoch: bool) {
-        // After a restore, a new list may be older than the last version: it counts anyway.
+        // After a restore, a new list may be older than the last version. It is accepted anyway.
         self.last_version.set(version, Instant::now());
         self.version_unavailable = false;
         self.incomplete = false;

@@ -100,7 +100,8 @@ impl<S: Sink> Reflector<S> {
         Ok(if same { History::Same } else { History::Other })
     }
 
-    /// Whether an object that was deleted, or has left, is gone, if that is newer than every cached object.
+    /// Whether an object that was deleted, or has left, is still gone. Checked only if that happened after the last
+    /// change of every cached object.
     async fn is_still_gone(
         &self,
         gone: Option<&RawObject>,
@@ -117,7 +118,7 @@ impl<S: Sink> Reflector<S> {
             return Ok(true);
         }
         let found = self.object_at(Some(&Key::of_head(&gone)), version).await?;
-        // Not even another object under this key: the cache would have it, because it would be newer than the deletion.
+        // Nor may another object have this key: it would be newer than the deletion, so the cache would have it.
         Ok(!matches!(found, Found::Object(object) if self.source.selects(&object)))
     }
 
@@ -172,7 +173,7 @@ fn is_same_state(cached: &StoredObject, found: RawObject, as_received: bool) -> 
 }
 
 /// Whether a server rejects the request itself: it does not select by name, or not at a resourceVersion. A missing
-/// permission or resource is not an answer: when it returns, the history may have changed.
+/// permission or resource does not count: by the time it is available again, the history may have changed.
 fn cannot_answer(status: &Status) -> bool {
     (400..500).contains(&status.code) && !matches!(status.code, 401 | 403 | 404 | 408 | 429)
 }

@@ -60,7 +60,7 @@ pub(super) enum UnreadableEvent {
 pub(super) struct FailedWatches {
     /// All of them.
     count: u32,
-    /// Those that are resumed once.
+    /// Failures after which the watch resumes only once.
     broken: u32,
     error: Option<Arc<ReflectorError>>,
 }
@@ -172,7 +172,7 @@ impl<S: Sink> Reflector<S> {
         };
         let listing_since = self.listing_since.take();
         self.unverified |= listing_since.is_some_and(|since| since.elapsed() > RESTORED_AFTER);
-        // While the watch is open: a restore from now on breaks it.
+        // Verify while the watch is open: a restore from now on breaks it.
         let verified = self.verify(version).await?;
         Ok(verified.map(|verified| (stream, verified)).map_err(ReflectorError::Verify))
     }
@@ -375,7 +375,7 @@ impl<S: Sink> Reflector<S> {
         if let Err(error) = taken {
             self.refused(error)?;
         }
-        // Only now: the time spent waiting for the sink is not silence of the server.
+        // Read the clock only now: waiting for the sink is not silence of the server.
         let now = Instant::now();
         let progressed = self.last_version.advance(advances.then_some(&*self.event_version), now);
         self.watchdog.event(now);
@@ -463,8 +463,8 @@ impl FailedWatches {
         self.error = Some(error.clone());
     }
 
-    /// Whether a watch that lives for a while ends the degraded state. Silence does not end silence, and neither does a watch
-    /// that would live forever.
+    /// Whether a watch that lives for a while ends the degraded state. Not if the error is a silent or overdue watch: such a
+    /// watch lives long, too.
     fn ends_with_time(&self) -> bool {
         let lives = matches!(
             self.error.as_deref(),

@@ -79,7 +79,7 @@ impl<S: Sink> Reflector<S> {
                     }
                     Initial::Broken(error) => error,
                 },
-                // Another reflector has already found out.
+                // Another reflector has already found that watch-lists do not end on this server.
                 Err(SourceError::NoWatchList) => return Ok(None),
                 Err(error) => error,
             };
@@ -109,9 +109,10 @@ impl<S: Sink> Reflector<S> {
     async fn initial_events(&self, stream: &mut WatchStream) -> Result<Initial<S::Replace>, CycleEnd> {
         let (quiet_max, in_all_max) = (self.config.watch_list_quiet_max, self.config.watch_list_max);
         let mut replace = self.begin_replace().await?;
-        // A server that treats this as an ordinary watch may never be quiet, but is slower than any initial list.
+        // If the server treats this as an ordinary watch, the stream may never be quiet, but it is slower than any
+        // initial list.
         let mut limit = after(quiet_max.saturating_mul(QUIETS_MAX));
-        // Or it is as busy as an initial list, and never ends.
+        // The stream may also be as busy as an initial list, and never end.
         let last = until(after(in_all_max));
         tokio::pin!(last);
         loop {

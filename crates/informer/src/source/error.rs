@@ -118,7 +118,7 @@ fn causes(error: &Arc<dyn Error + Send + Sync>) -> Causes<'_> {
 }
 
 impl Causes<'_> {
-    /// Whether an error has nothing to say that its cause does not.
+    /// Whether an error adds nothing to the text of its cause.
     fn is_wrapper(error: &(dyn Error + 'static)) -> bool {
         error.source().is_some()
             && (error.is::<kube_client::Error>() || error.is::<hyper_util::client::legacy::Error>())

@@ -157,7 +157,7 @@ impl Replacement {
         }
     }
 
-    /// Whether the budget allows to hold an object of the list. An unchanged one takes nothing.
+    /// Whether an object of the list fits the budget. An unchanged object takes nothing.
     pub(crate) fn admit(&self, object: &RawObject) -> Result<(), OverBudget> {
         self.charge.admit(object.bytes().len(), || if self.is_stored(object) { usize::MAX } else { 0 })
     }
@@ -545,7 +545,7 @@ mod tests {
         let budget = Budget::new(0);
         let config = StoreConfig::default().memory(packing).budget(Some(budget.clone()));
         let store = Store::new(config).unwrap();
-        // With a budget of nothing, every object is refused, and the error reports what is used.
+        // A budget of 0 B refuses every object, and the error reports the bytes in use.
         let used = || Charge::new(Some(budget.clone())).admit(1, || 0).unwrap_err().used;
         let held = |list: &Replacement| {
             let held = list.staged.iter().flatten().map(|put| put.object().stored_bytes() + OBJECT_BYTES);

@@ -266,7 +266,7 @@ impl Store {
         Arc::make_mut(&mut self.root.write()).forget_scope(scope);
     }
 
-    /// Whether the budget allows to store an object in place of the one with its key.
+    /// Whether an object fits the budget when it replaces the one with its key.
     pub(crate) fn admit(&self, object: &RawObject) -> Result<(), OverBudget> {
         let head = object.head();
         let replaced = || self.get(&Key::of_head(&head)).map_or(0, |old| old.stored_bytes() + OBJECT_BYTES);

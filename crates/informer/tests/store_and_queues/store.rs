@@ -113,7 +113,7 @@ fn promise_2_an_older_state_of_an_earlier_object_never_replaces_the_recreated_on
     assert_eq!(store.get(&Key::new("web", "api")).unwrap().uid(), "second");
     assert_eq!(keys(&store.by_index("app", "second").unwrap()), ["web/api"]);
     assert_eq!(keys(&store.by_index("app", "first").unwrap()), [""; 0]);
-    // A newer object replaces it, although its deletion was missed; and so does one with an incomparable version.
+    // A newer object replaces it even though the deletion was missed. So does an object with an incomparable version.
     assert_eq!(put(&store, object("third", 12)), ["live: vanished web/api 9", "live: added web/api 12"]);
     let odd = pod_with("web/api", 0, &json!({"metadata": {"uid": "fourth", "resourceVersion": "x"}}));
     assert_eq!(put(&store, odd), ["live: vanished web/api 12", "live: added web/api x"]);

@@ -68,13 +68,13 @@ struct Shared {
     authorizations: Mutex<Vec<Option<String>>>,
 }
 
-/// 64 KiB, of which endless answers consist.
+/// The 64 KiB that endless answers repeat.
 static CHUNK: [u8; 64 << 10] = [b'x'; 64 << 10];
 
 /// How many bytes an endless answer has: more than any bound on memory.
 const ENDLESS: usize = 64 << 20;
 
-/// The same, of small parts, each of which is parsed.
+/// The same for answers of small parts, which the client parses one by one.
 const ENDLESS_PARTS: usize = 16 << 20;
 
 pub const JSON: &str = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n";
@@ -110,12 +110,12 @@ pub fn endless(beginning: &str) -> Answer {
     repeated(beginning, &CHUNK, ENDLESS)
 }
 
-/// A beginning, and then the same small parts again and again.
+/// A beginning, then a small part, repeated.
 pub fn endless_of(beginning: &str, again: &'static [u8]) -> Answer {
     repeated(beginning, again, ENDLESS_PARTS)
 }
 
-/// The same again and again, until the client goes away.
+/// These bytes, repeated until the client disconnects.
 pub fn forever(again: &'static [u8]) -> Answer {
     Arc::new(move |mut stream| {
         Box::pin(async move {

@@ -39,8 +39,8 @@ pub(crate) struct Spans {
     pub(crate) labels: Span,
     /// JSON: the array `[…]`. Protobuf: from the first entry (tag included) to the end of the last one.
     pub(crate) owners: Span,
-    /// The four strings unescaped, if one of them contains escapes in JSON. Only few kinds allow that, for example
-    /// roles.
+    /// The four strings unescaped, if one of them contains escapes in JSON. Only a few kinds allow such names, for
+    /// example roles.
     pub(crate) unescaped: Option<Box<str>>,
     pub(crate) generation: i64,
     pub(crate) deleting: bool,

@@ -85,7 +85,7 @@ impl ListBody {
         match self.advance() {
             Ok(Some(piece)) => Some(Ok((&self.head, self.pieces.text(piece)))),
             Ok(None) => None,
-            // Only after an oversized item can reading continue.
+            // Reading can continue only after an item that exceeds the size limit.
             Err(error @ (Error::Limit { .. } | Error::Object { .. }))
                 if matches!(self.place, ListBodyState::PassItem | ListBodyState::BehindItem) =>
             {

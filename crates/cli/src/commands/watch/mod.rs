@@ -46,7 +46,7 @@ const VERBS: &[&str] = &["list", "watch"];
 /// kind is served shortly after its definition appears.
 const REDISCOVERY_WAIT: Duration = Duration::from_secs(1);
 
-/// How long the program waits at its end until a list that was read is applied.
+/// How long the program waits, before it ends, for a received list to be applied.
 const LAST_LIST_TIME_MAX: Duration = Duration::from_secs(5);
 
 pub(crate) async fn run(arguments: WatchArguments) -> Result<(), Failure> {

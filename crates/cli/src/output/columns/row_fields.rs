@@ -29,7 +29,7 @@ pub(crate) enum RowFields<'o> {
 // === impl ColumnReader ===
 
 impl ColumnReader {
-    /// Compiles the paths of kept fields. A list is read as a whole: what is kept of its elements is little.
+    /// Compiles the paths of kept fields. Lists are read as a whole, because only a few fields of their elements are kept.
     pub(super) fn new(kept: &[&'static str], type_meta: &TypeMeta) -> Self {
         let mut reader = Self { readers: Vec::new() };
         for path in HEAD.iter().chain(kept).map(|path| list_of(path)) {

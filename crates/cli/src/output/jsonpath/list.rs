@@ -1,7 +1,7 @@
 //! Prints a template over a `List` object by object, so that the objects are never decoded all together.
 //!
-//! The parts of a template that begin with `.items[*]`, `.items[N]` or `.items[?(…)]` are printed in one pass over the
-//! objects each. A template with any other path, such as `{.items}` or `{..name}`, needs the whole list.
+//! The parts of a template that begin with `.items[*]`, `.items[N]` or `.items[?(…)]` are each printed in one pass over the
+//! objects. A template with any other path, such as `{.items}` or `{..name}`, needs the whole list.
 
 use kube_wire::{FieldPath, TypeMeta};
 

@@ -323,7 +323,8 @@ impl Plugin {
             command.stdin(Stdio::inherit()).stderr(Stdio::inherit());
         } else {
             command.stdin(Stdio::null()).stderr(Stdio::piped());
-            // In its own process group, the plugin can be killed with its children. It could not read from a terminal there.
+            // A process group of its own, so that the plugin can be killed with its children. Interactive plugins have none:
+            // it would keep them from reading the terminal.
             #[cfg(unix)]
             command.process_group(0);
         }
