@@ -119,7 +119,7 @@ fn beginning(stage: Stage) -> String {
 /// Frames that break a response before, within or after its headers, but not the whole connection.
 fn of_streams(stage: Stage) -> Vec<Http2Case> {
     let stalled = match stage {
-        Stage::WatchList => "no bookmark that ends its initial list within 500ms",
+        Stage::WatchList => "timed out after 500ms waiting for the bookmark that ends",
         // A ping is not answered.
         Stage::Watch => "connection broken: error reading a body from connection: ",
         _ => "nothing received for 1.2s",
