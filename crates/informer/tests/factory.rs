@@ -204,7 +204,7 @@ async fn indexes_are_merged_and_a_name_has_one_definition() {
     let other = [Index::field("node", "spec.hostname"), Index::by("name", |_| None)];
     for other in other {
         let error = ask().index(&other).start().unwrap_err().to_string();
-        assert!(error.contains("already"), "{error}");
+        assert!(error.contains("the name is taken"), "{error}");
     }
 }
 

@@ -153,7 +153,7 @@ async fn a_missing_bookmark_times_out_after_the_last_event() {
     rig.watching().await;
     assert!(last_event.elapsed() >= Duration::from_secs(30));
     assert_eq!(rig.sink.log(), ["replace 102 [web/a web/b]"]);
-    assert!(rig.errors()[0].contains("within 30s of the last event"));
+    assert!(rig.errors()[0].contains("timed out after 30s waiting for the bookmark"));
 
     // All users of this server remember it, for an hour and for this API group.
     assert!(server.is_watch_list_broken(""));

@@ -228,7 +228,7 @@ mod tests {
             "unknown kind \"deploymets\": the server does not serve it; did you mean deployments?\n\
              (unavailable API groups: metrics.k8s.io/v1beta1)"
         );
-        assert!(select(&["pods.v2."]).unwrap_err().contains("no kind \"pods.v2.\""));
+        assert!(select(&["pods.v2."]).unwrap_err().contains("unknown kind \"pods.v2.\""));
         assert!(select(&["gateway", "pods"]).unwrap_err().contains("kubectl api-resources"));
         assert!(select(&["tokenreviews"]).unwrap_err().contains("has no verb \"list\""));
     }

@@ -397,7 +397,7 @@ async fn an_index_error_names_its_informer() {
     maps.add_index(&Index::label("taken", "x")).unwrap();
     for (index, why) in [
         (Index::field("x", "spec..x"), "invalid index `x`"),
-        (Index::field("taken", "data.x"), "index `taken` already exists"),
+        (Index::field("taken", "data.x"), "cannot add index `taken`: the name is taken"),
     ] {
         let builder = Controller::builder("t", &maps).watches_related(&pods, &index, |_| []);
         let error = builder.build((), async |_, _: Key| done()).unwrap_err().to_string();
