@@ -387,6 +387,7 @@ async fn flags_that_contradict_each_other_are_rejected() {
     for (flags, words) in [
         (&["--index", "a", "--index", "b", "--index", "c"][..], "at most twice"),
         (&["--top", "3"], "--index"),
+        (&["--index", "spec.nodeName", "--top", "0"], "give a number of at least 1"),
         (&["-w", "--index", "spec.nodeName"], "--index cannot be combined with --watch"),
         (&["-w", "--sort-by", ".kind"], "--sort-by cannot be combined with --watch"),
         (&["--output-watch-events"], "requires --watch"),

@@ -27,7 +27,7 @@ pub(crate) struct GetArguments {
     #[arg(long, value_name = "PATH")]
     pub(super) index: Vec<String>,
     /// With --index, show only the most frequent values.
-    #[arg(long, value_name = "COUNT", requires = "index")]
+    #[arg(long, value_name = "COUNT", requires = "index", value_parser = parse_top)]
     pub(super) top: Option<usize>,
     /// Print objects, then each object that changes, until Ctrl-C.
     #[arg(short, long)]
@@ -65,6 +65,11 @@ pub(crate) struct GetArguments {
 
 /// Maximum number of fields of one `--index`.
 const INDEX_FIELDS_MAX: usize = 2;
+
+/// Parses `--top`. With 0, a list without rows would look like a cluster without objects.
+fn parse_top(text: &str) -> Result<usize, &'static str> {
+    text.parse().ok().filter(|count| *count > 0).ok_or("give a number of at least 1")
+}
 
 impl GetArguments {
     /// Rejects combinations of flags that would otherwise be ignored.
@@ -121,6 +126,19 @@ impl GetArguments {
                 show_labels: self.show_labels,
             },
             ..WatchArguments::of(Wanted { what: self.what })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn top_is_a_number_of_at_least_one() {
+        assert_eq!(parse_top("5"), Ok(5));
+        for text in ["0", "-1", "x", ""] {
+            assert_eq!(parse_top(text), Err("give a number of at least 1"), "{text}");
         }
     }
 }
