@@ -48,7 +48,7 @@ impl Line {
     }
 
     /// The line, shortened with `…` if it is wider than this number of columns.
-    pub(super) fn fit(self, columns: usize) -> Self {
+    pub(crate) fn fit(self, columns: usize) -> Self {
         let width: usize = self.parts.iter().map(|(text, _)| text.width()).sum();
         if width <= columns { self } else { self.cut(columns.saturating_sub(1)).with("…", None) }
     }

@@ -6,11 +6,12 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Borders, Clear, Paragraph, Row, Table};
+use unicode_width::UnicodeWidthStr;
 
 use super::kinds::{Figures, Kinds};
 use super::model::{Model, Page, SortColumn};
 use crate::output::EventType;
-use crate::terminal::escape;
+use crate::terminal::{self, escape};
 
 /// Below this height, recent changes are not shown.
 const HEIGHT_WITH_CHANGES_MIN: u16 = 14;
@@ -197,9 +198,8 @@ fn draw_objects(
     };
     let rows = list.objects.iter().enumerate().skip(window.0).take(window.1).map(row).collect::<Vec<_>>();
     let width = |at: usize| {
-        let cells = rows.iter().map(|(_, cells)| cells[at].chars().count());
-        let width = cells.chain([titles[at].chars().count()]).max().unwrap_or(0);
-        Constraint::Length(u16::try_from(width).unwrap_or(u16::MAX))
+        let cells = rows.iter().map(|(_, cells)| cells[at].as_str());
+        Constraint::Length(widest(cells.chain([titles[at].as_str()])))
     };
     let widths = (0..titles.len()).map(width).collect::<Vec<_>>();
     let rows = rows.into_iter().map(|(at, cells)| highlighted(Row::new(cells), at, model.selected, palette));
@@ -211,8 +211,16 @@ fn draw_object(frame: &mut Frame<'_>, area: Rect, model: &mut Model) {
     model.height = usize::from(area.height);
     model.offset = model.offset.min(model.lines.len().saturating_sub(model.height));
     let lines = model.lines.iter().skip(model.offset).take(model.height);
-    let lines = lines.map(|line| Line::raw(escape::one_line(line).into_owned())).collect::<Vec<_>>();
+    // A line that is cut must not look complete.
+    let fitted = |line: &String| terminal::Line::from(line.as_str()).fit(area.width.into()).to_string();
+    let lines = lines.map(|line| Line::raw(fitted(line))).collect::<Vec<_>>();
     frame.render_widget(Paragraph::new(lines), area);
+}
+
+/// The width of the widest cell. Some characters take two columns of a terminal, others take no column.
+fn widest<'c>(cells: impl Iterator<Item = &'c str>) -> u16 {
+    let width = cells.map(UnicodeWidthStr::width).max().unwrap_or(0);
+    u16::try_from(width).unwrap_or(u16::MAX)
 }
 
 fn draw_changes(frame: &mut Frame<'_>, area: Rect, model: &Model, palette: Palette) {
@@ -284,5 +292,37 @@ fn memory(bytes: usize) -> String {
         0..1_000 => format!("{bytes} B"),
         1_000..1_000_000 => format!("{:.1} kB", bytes as f64 / 1e3),
         _ => format!("{:.1} MB", bytes as f64 / 1e6),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube_informer::Key;
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+
+    use super::*;
+
+    #[test]
+    fn a_cell_is_as_wide_as_the_terminal_shows_it() {
+        assert_eq!(widest(["NAME", "abc"].into_iter()), 4);
+        assert_eq!(widest(["NAME", "日本語"].into_iter()), 6);
+        assert_eq!(widest(["NAME", "cafe\u{301}s"].into_iter()), 5);
+        assert_eq!(widest(std::iter::empty()), 0);
+    }
+
+    #[test]
+    fn a_line_of_an_object_that_is_cut_ends_with_an_ellipsis() {
+        let mut model = Model::new(String::new(), false);
+        model.page = Page::Object(0, Key::new("default", "a"));
+        model.lines = ["text: 0123456789", "text: 日本語日本語", "a: \u{1b}[31m", "fits: 0123"]
+            .map(str::to_owned)
+            .into();
+        let mut terminal = Terminal::new(TestBackend::new(10, 4)).unwrap();
+        terminal.draw(|frame| draw_object(frame, frame.area(), &mut model)).unwrap();
+        let buffer = terminal.backend().buffer();
+        let row = |y: u16| (0..10).map(|x| buffer[(x, y)].symbol()).collect::<String>();
+        assert_eq!([row(0), row(2), row(3)], ["text: 012…", "a: ^[[31m ", "fits: 0123"]);
+        assert!(row(1).contains('…') && row(1).starts_with("text: 日"), "{}", row(1));
     }
 }
