@@ -1,5 +1,7 @@
 //! The progress of initial lists, shown on a terminal.
 
+use std::time::Duration;
+
 use serde_json::Value;
 
 use crate::cluster::Cluster;
@@ -12,6 +14,9 @@ use crate::terminal::Screen;
 /// Width of the bar: as wide as there is space, up to a limit; a shorter one than this is omitted.
 const BAR_MAX: usize = 30;
 const BAR_MIN: usize = 5;
+/// How long the program waits for the numbers of objects. They only make the progress nicer: a server that is slow, or asks for
+/// retries, must not delay the objects themselves.
+const COUNT_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// The progress of the initial lists of all kinds.
 pub(crate) struct Progress {
@@ -26,7 +31,7 @@ impl Progress {
         Self { expected: None, over: true }
     }
 
-    /// Requests the number of objects, if there is a terminal.
+    /// Requests the number of objects, if there is a terminal. Waits for at most [`COUNT_TIME_MAX`].
     pub(crate) async fn new(
         cluster: &Cluster,
         select: &SelectFlags,
@@ -36,9 +41,7 @@ impl Progress {
         if !screen.has_status() {
             return Self::none();
         }
-        let counts = mirrors.iter().map(|mirror| count(cluster, select, mirror));
-        let counts = futures::future::join_all(counts).await;
-        Self { expected: counts.into_iter().sum(), over: false }
+        Self { expected: expected(cluster, select, mirrors).await, over: false }
     }
 
     /// Shows the number of objects without a total. Sends no request.
@@ -84,6 +87,13 @@ fn line(received: u64, expected: Option<u64>, synced: usize, kinds: usize, width
     }
 }
 
+/// The number of objects of all kinds; `None` if the server does not report it in time.
+async fn expected(cluster: &Cluster, select: &SelectFlags, mirrors: &[Mirror]) -> Option<u64> {
+    let counts = mirrors.iter().map(|mirror| count(cluster, select, mirror));
+    let counts = tokio::time::timeout(COUNT_TIME_MAX, futures::future::join_all(counts)).await;
+    counts.ok()?.into_iter().sum()
+}
+
 /// The number of objects; `None` if the server does not report it.
 async fn count(cluster: &Cluster, select: &SelectFlags, mirror: &Mirror) -> Option<u64> {
     if mirror.selected.name.is_some() || !select.labels.is_empty() || !select.fields.is_empty() {
@@ -110,7 +120,30 @@ async fn count_in(cluster: &Cluster, kind: &Kind, namespace: Option<&str>) -> Op
 
 #[cfg(test)]
 mod tests {
+    use embedded_apiserver::{Action, Fault, Match, Verb};
+    use serde_json::json;
+    use tokio::time::Instant;
+
     use super::*;
+    use crate::testing;
+
+    #[tokio::test]
+    async fn a_server_that_does_not_answer_delays_the_program_for_two_seconds_at_most() {
+        let map = |name| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "default", "name": name}});
+        let (server, mirrors) = testing::config_maps(["a", "b", "c"].map(map).to_vec(), 1).await;
+        let (cluster, select) = (testing::cluster(&server), testing::all_namespaces());
+        assert_eq!(expected(&cluster, &select, &mirrors).await, Some(3));
+        for action in [Action::Hang, Action::Overloaded { retry_after_seconds: 5 }] {
+            let fault = server.faults().arm(Fault::new(action).on(Match::verb(Verb::List)));
+            tokio::time::pause();
+            let start = Instant::now();
+            assert_eq!(expected(&cluster, &select, &mirrors).await, None);
+            assert!(start.elapsed() < COUNT_TIME_MAX + Duration::from_millis(100), "{:?}", start.elapsed());
+            tokio::time::resume();
+            assert_eq!(server.faults().fired(fault), Some(1));
+            server.faults().disarm(fault);
+        }
+    }
 
     #[test]
     fn the_bar_is_full_at_the_end_and_absent_without_a_total() {

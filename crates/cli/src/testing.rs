@@ -13,14 +13,7 @@ use crate::mirror::{self, Mirror, MirrorOptions};
 /// A server with these ConfigMaps, and this many synced mirrors of them.
 pub(crate) async fn config_maps(maps: Vec<Value>, count: usize) -> (Server, Vec<Mirror>) {
     let server = Server::builder().without_socket().objects(maps).start().await.unwrap();
-    let cluster = Cluster {
-        client: server.client().unwrap(),
-        url: String::new(),
-        default_namespace: "default".to_owned(),
-        compress: false,
-        request_timeout: None,
-        list_limit: ListLimit::default(),
-    };
+    let cluster = cluster(&server);
     let kind = Kind {
         resource: Resource::new("", "v1", "configmaps", "ConfigMap"),
         singular: "configmap".to_owned(),
@@ -29,7 +22,7 @@ pub(crate) async fn config_maps(maps: Vec<Value>, count: usize) -> (Server, Vec<
         namespaced: true,
         verbs: Vec::new(),
     };
-    let select = SelectFlags { all_namespaces: true, ..SelectFlags::default() };
+    let select = all_namespaces();
     let (errors, _) = mirror::errors();
     let start = |number| {
         let selected = Selected { kind: kind.clone(), name: None, namespace: None };
@@ -40,4 +33,21 @@ pub(crate) async fn config_maps(maps: Vec<Value>, count: usize) -> (Server, Vec<
         mirror.informer.synced().await.unwrap();
     }
     (server, mirrors)
+}
+
+/// The cluster of this server.
+pub(crate) fn cluster(server: &Server) -> Cluster {
+    Cluster {
+        client: server.client().unwrap(),
+        url: String::new(),
+        default_namespace: "default".to_owned(),
+        compress: false,
+        request_timeout: None,
+        list_limit: ListLimit::default(),
+    }
+}
+
+/// `-A`
+pub(crate) fn all_namespaces() -> SelectFlags {
+    SelectFlags { all_namespaces: true, ..SelectFlags::default() }
 }

@@ -166,6 +166,22 @@ async fn a_progress_bar_shows_the_initial_list_until_it_is_complete() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_does_not_count_its_objects_delays_neither_a_watch_nor_its_time_limit() {
+    use embedded_apiserver::{Action, Fault, Match, Verb};
+
+    let world = World::populated().await;
+    // The initial state is streamed, so only the numbers of objects are missing.
+    world.server.faults().arm(Fault::new(Action::Hang).on(Match::verb(Verb::List).resource("pods")));
+    let mut watch = OnTerminal::start(&world, &["watch", "pods"], USUAL, true);
+    watch.until("api-2").await;
+    assert_eq!(watch.ctrl_c().await, Some(0));
+    watch.assert_left_as_it_was();
+    let mut watch = OnTerminal::start(&world, &["watch", "pods", "--timeout", "100ms"], USUAL, true);
+    while watch.read().await {}
+    assert_eq!(watch.child.wait().await.unwrap().code(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn rows_of_a_watch_are_cut_to_the_width_of_the_terminal() {
     let world = World::populated().await;
     for (number, (rows, columns)) in SIZES.into_iter().enumerate() {

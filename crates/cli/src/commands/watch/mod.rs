@@ -98,10 +98,9 @@ async fn watch(arguments: &WatchArguments, screen: &mut Screen) -> Result<(), Fa
     for (selected, columns) in selected.into_iter().zip(columns) {
         watching.start(selected, columns)?;
     }
-    watching.progress = Progress::new(&cluster, &arguments.select, &watching.mirrors, screen).await;
     match arguments.timeout {
-        None => watching.run(screen).await,
-        Some(limit) => match tokio::time::timeout(limit, watching.run(screen)).await {
+        None => watching.count_and_run(screen).await,
+        Some(limit) => match tokio::time::timeout(limit, watching.count_and_run(screen)).await {
             Ok(ended) => ended,
             Err(_) => watching.timed_out(limit, screen).await,
         },
@@ -204,6 +203,12 @@ impl Watching<'_> {
                 tracker.describe(&self.mirrors)
             ))),
         }
+    }
+
+    /// Requests the totals for the progress bar, then runs. The time limit includes these requests.
+    async fn count_and_run(&mut self, screen: &mut Screen) -> Result<(), Failure> {
+        self.progress = Progress::new(self.cluster, &self.arguments.select, &self.mirrors, screen).await;
+        self.run(screen).await
     }
 
     async fn run(&mut self, screen: &mut Screen) -> Result<(), Failure> {
