@@ -12,7 +12,9 @@ use crate::mirror::{self, Mirror, MirrorOptions};
 
 /// A server with these ConfigMaps, and this many synced mirrors of them.
 pub(crate) async fn config_maps(maps: Vec<Value>, count: usize) -> (Server, Vec<Mirror>) {
-    let server = Server::builder().without_socket().objects(maps).start().await.unwrap();
+    // The owners of objects need not exist.
+    let builder = Server::builder().without_socket().garbage_collection(false);
+    let server = builder.objects(maps).start().await.unwrap();
     let cluster = cluster(&server);
     let kind = Kind {
         resource: Resource::new("", "v1", "configmaps", "ConfigMap"),
