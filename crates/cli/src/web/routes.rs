@@ -13,6 +13,7 @@ use http::header::{
 };
 use http::{HeaderName, HeaderValue, Method, StatusCode};
 
+use super::endpoint::Admitted;
 use super::{
     Access, Refusal, Served, assets, change, counts, feed, graph, health, informers, listing, object,
     playground, report,
@@ -92,7 +93,12 @@ async fn admit(State(served): State<Arc<Served>>, request: Request, next: Next) 
         .and_then(|()| Access::check_site(headers))
         .and_then(|()| served.access.check_token(headers));
     match checked {
-        Ok(()) => next.run(request).await,
+        Ok(()) => {
+            if let Some(admitted) = request.extensions().get::<Admitted>() {
+                admitted.set();
+            }
+            next.run(request).await
+        }
         Err(refusal) if refusal.code == StatusCode::UNAUTHORIZED => {
             ([(WWW_AUTHENTICATE, "Bearer")], refusal).into_response()
         }
