@@ -31,6 +31,11 @@ pub(super) fn worst<'a>(scopes: &[WatchedScope<'a>]) -> Option<WatchedScope<'a>>
     scopes.iter().copied().rev().max_by_key(|scope| severity(&scope.status.state))
 }
 
+/// Whether a state is better than another one.
+pub(super) fn is_better(state: &ReflectorState, other: &ReflectorState) -> bool {
+    severity(state) < severity(other)
+}
+
 /// Broken watches and failed requests.
 pub(super) fn errors(status: &ReflectorStatus) -> u64 {
     status.broken_watches + status.failed_watches + status.failed_lists

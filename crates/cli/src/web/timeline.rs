@@ -1,14 +1,14 @@
 //! The history of each informer since the start: its states with their reasons, and its events per second.
 //!
 //! A sampler reads the state of every informer ten times per second. A watch that breaks and reopens between two samples shows in
-//! the counters, so it is recorded as well. Every timeline is bounded.
+//! the counters, and so does a list that begins and ends between them. Both are recorded as well. Every timeline is bounded.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kube_informer::building_blocks::ReflectorState;
+use kube_informer::building_blocks::{ReflectorState, ReflectorStatus};
 use serde_json::{Value, json};
 use tokio::time::MissedTickBehavior;
 
@@ -26,6 +26,8 @@ const SAMPLES_PER_ESTIMATE: u64 = 100;
 const SEGMENTS_MAX: usize = 256;
 /// Longest reason that is kept, in characters: a server's message can have 64 KiB.
 const REASON_CHARS_MAX: usize = 500;
+/// The name of the state of a list.
+const LISTING: &str = "listing";
 /// Seconds for which the rate is kept.
 const RATES_MAX: usize = 120;
 
@@ -52,10 +54,20 @@ struct Timeline {
     rates: VecDeque<u64>,
     /// Events at the last full second.
     events: u64,
-    /// Broken watches and failed requests that are in the timeline already, by scope.
-    errors: Vec<u64>,
+    /// What is in the timeline already, by scope.
+    noted: Vec<NotedScope>,
     decoded_bytes: Option<u64>,
     waiting: PendingChanges,
+}
+
+/// The counters of a scope at the last sample.
+#[derive(Clone, Copy, Debug, Default)]
+struct NotedScope {
+    /// Broken watches and failed requests.
+    errors: u64,
+    complete_lists: u64,
+    /// A list was in progress.
+    is_listing: bool,
 }
 
 /// A state, and since when.
@@ -190,16 +202,26 @@ impl Timeline {
     }
 
     fn note(&mut self, watched: &[WatchedScope<'_>], now: Timestamp) {
-        self.errors.resize(watched.len(), 0);
-        let mut failed = None;
-        for (scope, known) in watched.iter().zip(&mut self.errors) {
-            let errors = scopes::errors(scope.status);
-            if errors > *known {
+        self.noted.resize(watched.len(), NotedScope::default());
+        let (mut failed, mut listed) = (None, None);
+        for (scope, known) in watched.iter().zip(&mut self.noted) {
+            let noted = NotedScope::of(scope.status);
+            if noted.errors > known.errors {
                 failed = Some(*scope);
             }
-            *known = errors;
+            if noted.complete_lists > known.complete_lists && !known.is_listing {
+                listed = Some(*scope);
+            }
+            *known = noted;
         }
         let Some(mut scope) = scopes::worst(watched) else { return };
+        if let Some(listed) = listed
+            && scopes::is_better(&scope.status.state, &ReflectorState::Listing)
+        {
+            // The list began and ended between two samples. The counter does not say whether it was a watch-list.
+            let namespace = listed.namespace.map(str::to_owned);
+            self.push(Segment { since: now, state: LISTING, reason: None, namespace });
+        }
         let (state, mut reason) = name(&scope.status.state);
         if reason.is_none()
             && let Some(failed) = failed
@@ -215,17 +237,30 @@ impl Timeline {
             last.state != state || moved || (reason.is_some() && failed.is_some())
         });
         if is_new {
-            let namespace = namespace.map(str::to_owned);
-            self.segments.push_back(Segment { since: now, state, reason, namespace });
-            if self.segments.len() > SEGMENTS_MAX {
-                self.segments.pop_front();
-            }
+            self.push(Segment { since: now, state, reason, namespace: namespace.map(str::to_owned) });
+        }
+    }
+
+    fn push(&mut self, segment: Segment) {
+        self.segments.push_back(segment);
+        if self.segments.len() > SEGMENTS_MAX {
+            self.segments.pop_front();
         }
     }
 
     fn count(&mut self, events: u64) {
         remember(&mut self.rates, events.saturating_sub(self.events));
         self.events = events;
+    }
+}
+
+impl NotedScope {
+    fn of(status: &ReflectorStatus) -> Self {
+        Self {
+            errors: scopes::errors(status),
+            complete_lists: status.complete_lists,
+            is_listing: matches!(status.state, ReflectorState::Listing | ReflectorState::Streaming),
+        }
     }
 }
 
@@ -262,7 +297,7 @@ impl Segment {
 fn name(state: &ReflectorState) -> (&'static str, Option<String>) {
     match state {
         ReflectorState::Pending => ("pending", None),
-        ReflectorState::Listing => ("listing", None),
+        ReflectorState::Listing => (LISTING, None),
         ReflectorState::Streaming => ("streaming", None),
         ReflectorState::Opening => ("opening", None),
         ReflectorState::Watching => ("watching", None),
@@ -285,7 +320,7 @@ fn shortened(mut reason: String) -> String {
 
 #[cfg(test)]
 mod tests {
-    use kube_informer::building_blocks::{ReflectorError, ReflectorStatus};
+    use kube_informer::building_blocks::ReflectorError;
 
     use super::*;
 
@@ -335,6 +370,54 @@ mod tests {
         assert_eq!(note(&statuses, 4), (3, "degraded", Some("a".to_owned())));
         statuses[0].state = ReflectorState::Watching;
         assert_eq!(note(&statuses, 5), (4, "watching", None));
+    }
+
+    #[test]
+    fn a_list_between_two_samples_is_noted_once() {
+        let mut timeline = Timeline::default();
+        let mut status = ReflectorStatus::default();
+        let mut note = |status: &ReflectorStatus, second| {
+            let before = timeline.segments.len();
+            timeline.note(&[WatchedScope { namespace: None, status }], at(second));
+            timeline.segments.iter().skip(before).map(|segment| segment.state).collect::<Vec<_>>()
+        };
+        // The initial list was complete before the first sample.
+        (status.state, status.complete_lists) = (ReflectorState::Watching, 1);
+        assert_eq!(note(&status, 1), ["listing", "watching"]);
+        assert_eq!(note(&status, 2), [""; 0]);
+        // The watch broke, and the relist was as quick.
+        (status.complete_lists, status.broken_watches) = (2, 1);
+        status.last_error = Some(ReflectorError::VeryShortWatch.into());
+        assert_eq!(note(&status, 3), ["listing", "watching"]);
+        // A list that a sample has seen is not noted again.
+        for state in [ReflectorState::Listing, ReflectorState::Streaming] {
+            let name = name(&state).0;
+            status.state = state;
+            assert_eq!(note(&status, 4), [name]);
+            (status.state, status.complete_lists) = (ReflectorState::Watching, status.complete_lists + 1);
+            assert_eq!(note(&status, 5), ["watching"]);
+        }
+    }
+
+    #[test]
+    fn a_list_of_one_namespace_does_not_hide_the_worse_state_of_another() {
+        let mut timeline = Timeline::default();
+        let mut statuses = [ReflectorStatus::default(), ReflectorStatus::default()];
+        let error = ReflectorError::VeryShortWatch.into();
+        statuses[0].state = ReflectorState::Degraded { error };
+        let mut note = |statuses: &[ReflectorStatus; 2], second| {
+            let before = timeline.segments.len();
+            let [a, b] = statuses;
+            let scopes = [(Some("a"), a), (Some("b"), b)];
+            timeline.note(&scopes.map(|(namespace, status)| WatchedScope { namespace, status }), at(second));
+            let new = timeline.segments.iter().skip(before);
+            new.map(|segment| (segment.state, segment.namespace.clone())).collect::<Vec<_>>()
+        };
+        assert_eq!(note(&statuses, 1), [("degraded", Some("a".to_owned()))]);
+        (statuses[1].state, statuses[1].complete_lists) = (ReflectorState::Watching, 1);
+        assert_eq!(note(&statuses, 2), []);
+        (statuses[0].state, statuses[0].complete_lists) = (ReflectorState::Watching, 1);
+        assert_eq!(note(&statuses, 3), [("listing", Some("a".to_owned())), ("watching", None)]);
     }
 
     #[test]
