@@ -194,6 +194,43 @@ test("queues and counters of several informers are shown and added up", async (t
   assert.deepEqual(await page.locator(".stage .figure").allInnerTexts(), ["901", "5,050", "1,300", "77", "601"]);
 });
 
+test("states between two statuses are read, only for the informers that are shown", async (t) => {
+  // A view without timelines, which reads no informers of its own.
+  const page = await visit(t, "#/query");
+  await nextStatus(page, 2);
+  const result = await page.evaluate(async () => {
+    const { Timelines } = await import("/assets/timelines.js");
+    const state = (since, state = "watching") => ({ since, state });
+    const answers = [
+      { omitted: 0, informers: [{ number: 0, timeline: [state(10)] }, { number: 1, timeline: [state(20), state(30)] }, { number: 2, timeline: [] }] },
+      { omitted: 0, informers: [{ number: 1, timeline: [state(30), state(41, "backing off"), state(42, "opening"), state(43)] }] },
+    ];
+    const { fetch } = window;
+    const asked = [];
+    window.fetch = async (address, options) => {
+      if (!address.startsWith("/api/v1/informers")) return fetch(address, options);
+      asked.push([address, performance.now()]);
+      return new Response(JSON.stringify(answers[asked.length - 1]));
+    };
+    const [segments, reads] = [new Map(), []];
+    const timelines = new Timelines({ segments, shown: () => [1, 2], onReport: () => reads.push("all"), onRead: () => reads.push("read") });
+    timelines.readAll();
+    while (reads.length < 2) await new Promise((resolve) => setTimeout(resolve, 10));
+    // Two informers have failed, and one of them is shown.
+    for (const number of [0, 1]) timelines.note({ errors: 0, lists: 1 }, { number, errors: 1, lists: 1, state: state(43) });
+    while (reads.length < 3) {
+      timelines.check();
+      await new Promise((resolve) => setTimeout(resolve, 10));
+    }
+    window.fetch = fetch;
+    return { addresses: asked.map(([address]) => address), pause: asked[1][1] - asked[0][1], segments: [...segments.values()].map((past) => past.map(({ since }) => since)), gaps: [...timelines.gaps] };
+  });
+  assert.deepEqual(result.addresses, ["/api/v1/informers", "/api/v1/informers?number=1&since=30"]);
+  assert.ok(result.pause >= 1900, `${result.pause} ms between two reads`);
+  assert.deepEqual(result.segments, [[10, 43], [20, 30, 41, 42, 43]]);
+  assert.deepEqual(result.gaps, [0]);
+});
+
 test("the skip link moves the focus to the content and keeps the view", async (t) => {
   const page = await visit(t, "#/query");
   await page.locator("tbody tr").first().waitFor();
@@ -716,6 +753,8 @@ test("back-off is shown with its reason, and ends", async (t) => {
   await fault.click();
   await until(async () => (await fault.getAttribute("aria-checked")) === "true", "the fault is armed");
   await page.goto(`${demo.url}#/`);
+  const reads = [];
+  page.on("request", (request) => { if (new URL(request.url()).pathname === "/api/v1/informers") reads.push(request.url()); });
   const pods = page.locator('tr[data-resource="pods"]');
   await until(async () => (await pods.innerText()).includes("backing off"), "the informer backs off");
   assert.match(await pods.locator(".reason").innerText(), /503/);
@@ -735,6 +774,9 @@ test("back-off is shown with its reason, and ends", async (t) => {
   await until(async () => (await fault.getAttribute("aria-checked")) === "false", "the fault is disarmed");
   await page.goto(`${demo.url}#/`);
   await until(async () => (await pods.innerText()).includes("watching"), "the informer recovers", 40_000);
+  // Only the states of the rows are read, and not all informers.
+  await until(() => reads.length > 0, "the states in between are read");
+  for (const read of reads) assert.ok(read.includes("?number="), read);
 });
 
 test("back-off under --chaos is shown with its reason, and its faults are listed", async (t) => {

@@ -1,6 +1,6 @@
 // The page: routes between the views, keeps the model that the event stream fills, and shows the state of the connection.
 
-import { get, isToken, setToken, token } from "./api.js";
+import { isToken, setToken, token } from "./api.js";
 import { Changes } from "./changes.js";
 import { Demo } from "./demo.js";
 import { field, h, perFrame, setAttribute, setText } from "./dom.js";
@@ -9,14 +9,12 @@ import { Objects } from "./objects.js";
 import { Overview } from "./overview.js";
 import { Query } from "./query.js";
 import { EventStream } from "./stream.js";
+import { Timelines } from "./timelines.js";
 
 /// Changes that this tab keeps.
 const CHANGES_MAX = 1000;
 /// Objects whose last change is remembered, so that an open object is read again.
 const LATEST_MAX = 5000;
-const SEGMENTS_MAX = 256;
-/// The shortest time between two reads of the timelines.
-const TIMELINES_PERIOD = 2000;
 const RATES_MAX = 120;
 
 const model = {
@@ -55,7 +53,21 @@ let needsToken = false;
 
 // --- the stream ---
 
-const draw = perFrame(() => view?.update());
+const draw = perFrame(() => {
+  view?.update();
+  timelines.check();
+});
+
+/// Only the overview shows timelines.
+const timelines = new Timelines({
+  segments: model.timelines,
+  shown: () => (view instanceof Overview ? view.shown() : []),
+  onReport: report,
+  onRead: (error) => {
+    if (error?.code === 401) askForToken();
+    draw();
+  },
+});
 
 const stream = new EventStream(receive, (state, error) => {
   setAttribute(link, "data-state", state);
@@ -86,11 +98,11 @@ function receive(name, data) {
   draw();
 }
 
-async function hello(data) {
+function hello(data) {
   document.querySelector('[data-view="demo"]').hidden = !data.demo;
   if (model.session !== data.session) startSession(data.session);
   // A stream has no past: not that of another session, nor what it missed while it was interrupted.
-  await readTimelines();
+  timelines.readAll();
 }
 
 function startSession(session) {
@@ -98,7 +110,7 @@ function startSession(session) {
   if (model.session) model.restarts += 1;
   model.session = session;
   model.informers.clear();
-  model.timelines.clear();
+  timelines.clear();
   model.rates.clear();
   model.controllers = [];
   model.reconciles.clear();
@@ -106,32 +118,22 @@ function startSession(session) {
   model.demo = null;
 }
 
-let timelinesTimer = 0;
 /// The mirrors that the views show.
 let mirrors = "";
 
-/// Reads all informers with their past.
-async function readTimelines() {
-  clearTimeout(timelinesTimer);
-  timelinesTimer = 0;
-  try {
-    const { informers, controllers, sharing } = await get("informers");
-    model.controllers = controllers;
-    model.sharing = sharing;
-    for (const { name, reconcilesPerSecond } of controllers) model.reconciles.set(name, reconcilesPerSecond ?? []);
-    for (const informer of informers) {
-      model.informers.set(informer.number, informer);
-      model.timelines.set(informer.number, informer.timeline);
-      model.rates.set(informer.number, informer.eventsPerSecond);
-    }
-    // A view reads the kinds once. After a restart with other kinds, it is made again.
-    const before = mirrors;
-    mirrors = informers.map(({ resource, name }) => `${resource}/${name}`).join();
-    if (before && mirrors !== before) route();
-  } catch (error) {
-    if (error.code === 401) askForToken();
+/// Takes a read of all informers over.
+function report({ informers, controllers, sharing }) {
+  model.controllers = controllers;
+  model.sharing = sharing;
+  for (const { name, reconcilesPerSecond } of controllers) model.reconciles.set(name, reconcilesPerSecond ?? []);
+  for (const informer of informers) {
+    model.informers.set(informer.number, informer);
+    model.rates.set(informer.number, informer.eventsPerSecond);
   }
-  draw();
+  // A view reads the kinds once. After a restart with other kinds, it is made again.
+  const before = mirrors;
+  mirrors = informers.map(({ resource, name }) => `${resource}/${name}`).join();
+  if (before && mirrors !== before) route();
 }
 
 function status(data) {
@@ -148,15 +150,8 @@ function status(data) {
     model.reconciles.set(name, rates);
   }
   for (const informer of data.informers) {
-    // A status has only the current state. What happened in between is read if something failed.
-    const before = model.informers.get(informer.number);
-    if (before && before.errors !== informer.errors && !timelinesTimer) timelinesTimer = setTimeout(readTimelines, TIMELINES_PERIOD);
+    timelines.note(model.informers.get(informer.number), informer);
     model.informers.set(informer.number, informer);
-    const past = model.timelines.get(informer.number) ?? [];
-    const state = informer.state;
-    if (state && past[past.length - 1]?.since !== state.since) past.push(state);
-    while (past.length > SEGMENTS_MAX) past.shift();
-    model.timelines.set(informer.number, past);
   }
   // The other figures of an informer can be delayed, its rate is not.
   for (const [number, informer] of model.informers) {

@@ -204,6 +204,11 @@ export class Overview {
     for (const number of this.visible()) this.updateRow(number);
   }
 
+  /// The numbers of the informers in the table, as it was drawn last.
+  shown() {
+    return [...this.rows.keys()];
+  }
+
   /// The numbers of the informers on this page of the table, in order. Rows of other pages are removed.
   visible() {
     const { informers } = this.model;

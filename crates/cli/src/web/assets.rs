@@ -13,12 +13,13 @@ const IMAGE: &str = "image/svg+xml";
 const INDEX: &str = include_str!("../../assets/index.html");
 
 /// Name, type and content.
-const FILES: [(&str, &str, &str); 19] = [
+const FILES: [(&str, &str, &str); 20] = [
     ("page.css", STYLE, include_str!("../../assets/page.css")),
     ("icon.svg", IMAGE, include_str!("../../assets/icon.svg")),
     ("app.js", SCRIPT, include_str!("../../assets/app.js")),
     ("api.js", SCRIPT, include_str!("../../assets/api.js")),
     ("stream.js", SCRIPT, include_str!("../../assets/stream.js")),
+    ("timelines.js", SCRIPT, include_str!("../../assets/timelines.js")),
     ("dom.js", SCRIPT, include_str!("../../assets/dom.js")),
     ("format.js", SCRIPT, include_str!("../../assets/format.js")),
     ("rows.js", SCRIPT, include_str!("../../assets/rows.js")),

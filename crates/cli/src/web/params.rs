@@ -2,8 +2,8 @@
 
 use super::Refusal;
 
-/// Most parameters of one request.
-const PARAMS_MAX: usize = 32;
+/// Most parameters of one request: the page asks for the informers of 40 rows.
+const PARAMS_MAX: usize = 64;
 
 /// The parameters that no reader has taken yet.
 #[derive(Debug)]
@@ -41,11 +41,12 @@ impl Params {
 
     /// A number up to a limit.
     pub(super) fn number(&mut self, name: &'static str, max: usize) -> Result<Option<usize>, Refusal> {
-        let Some(text) = self.one(name)? else { return Ok(None) };
-        match text.parse() {
-            Ok(number) if number <= max => Ok(Some(number)),
-            _ => Err(Refusal::bad_request(format!("invalid {name} {text:?}: give a number from 0 to {max}"))),
-        }
+        self.one(name)?.map(|text| parse_number(name, &text, max)).transpose()
+    }
+
+    /// Numbers up to a limit, from a parameter that may be repeated.
+    pub(super) fn numbers(&mut self, name: &'static str, max: usize) -> Result<Vec<usize>, Refusal> {
+        self.all(name).iter().map(|text| parse_number(name, text, max)).collect()
     }
 
     /// Refuses the parameters that were not taken.
@@ -57,6 +58,13 @@ impl Params {
                 self.known.join(", ")
             ))),
         }
+    }
+}
+
+fn parse_number(name: &str, text: &str, max: usize) -> Result<usize, Refusal> {
+    match text.parse() {
+        Ok(number) if number <= max => Ok(number),
+        _ => Err(Refusal::bad_request(format!("invalid {name} {text:?}: give a number from 0 to {max}"))),
     }
 }
 
@@ -75,6 +83,9 @@ mod tests {
         assert!(params.one("a").is_err());
         assert!(params.number("n", 10).unwrap_err().message.contains("from 0 to 10"));
         assert!(params.number("m", 10).is_err());
+        let mut params = Params::parse(Some("n=3&n=0&m=1&m=11")).unwrap();
+        assert_eq!(params.numbers("n", 10).unwrap(), [3, 0]);
+        assert!(params.numbers("m", 10).unwrap_err().message.contains("invalid m \"11\""));
         assert!(Params::parse(Some(&"a=1&".repeat(PARAMS_MAX + 1))).is_err());
     }
 }

@@ -16,6 +16,7 @@ use super::gauges::{self, Gauges, PendingChanges};
 use super::scopes::{self, WatchedScope};
 use super::{Served, estimate};
 use crate::mirror::Mirror;
+use crate::terminal::escape;
 
 /// How often informers are sampled.
 const SAMPLE: Duration = Duration::from_millis(100);
@@ -23,11 +24,13 @@ const SAMPLE: Duration = Duration::from_millis(100);
 const SAMPLES_PER_SECOND: u64 = 10;
 const SAMPLES_PER_ESTIMATE: u64 = 100;
 /// Most states that are kept per informer.
-const SEGMENTS_MAX: usize = 256;
+pub(super) const SEGMENTS_MAX: usize = 256;
 /// Longest reason that is kept, in characters: a server's message can have 64 KiB.
 const REASON_CHARS_MAX: usize = 500;
 /// The name of the state of a list.
 const LISTING: &str = "listing";
+/// Most bytes of all timelines in one response. The page reads timelines next to its stream, at most every other second.
+pub(super) const PASTS_BYTES_MAX: usize = 256_000;
 /// Seconds for which the rate is kept.
 const RATES_MAX: usize = 120;
 
@@ -112,14 +115,15 @@ impl Timelines {
         self.controllers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Everything of one informer, as JSON.
-    pub(super) fn past(&self, mirror: usize) -> Value {
-        let timelines = self.lock();
-        let timeline = &timelines[mirror];
-        json!({
-            "timeline": timeline.segments.iter().map(Segment::to_json).collect::<Vec<_>>(),
-            "eventsPerSecond": timeline.rates,
-        })
+    /// The states and rates of these informers, as JSON; only those since a time in milliseconds, if there is one. Also returns the number
+    /// of older states that do not fit into [`PASTS_BYTES_MAX`].
+    pub(super) fn pasts(&self, numbers: &[usize], since: Option<i64>) -> (Vec<Value>, usize) {
+        let (timelines, now) = (self.lock(), Timestamp::now().as_millisecond());
+        let asked: Vec<_> = numbers.iter().map(|number| &timelines[*number]).collect();
+        let (segments, omitted) = newest(&asked, since);
+        let rates = asked.iter().map(|timeline| timeline.rates_since(since, now));
+        let past = |(segments, rates)| json!({"timeline": segments, "eventsPerSecond": rates});
+        (segments.into_iter().zip(rates).map(past).collect(), omitted)
     }
 
     /// The current state, rate and estimate of one informer.
@@ -138,6 +142,15 @@ impl Timelines {
     /// The events of the last second of every informer, by the number of the mirror.
     pub(super) fn rates(&self) -> Vec<u64> {
         self.lock().iter().map(|timeline| timeline.rates.back().copied().unwrap_or(0)).collect()
+    }
+
+    /// Adds a back-off.
+    #[cfg(test)]
+    pub(super) fn add_failure(&self, mirror: usize, second: i64, reason: &str) {
+        let since = Timestamp::from_second(second).unwrap();
+        let segment =
+            Segment { since, state: "backing off", reason: Some(reason.to_owned()), namespace: None };
+        self.lock()[mirror].push(segment);
     }
 
     /// Adds the events of another second.
@@ -241,6 +254,14 @@ impl Timeline {
         }
     }
 
+    /// The events in each second, from the second of this time on.
+    fn rates_since(&self, since: Option<i64>, now: i64) -> Vec<u64> {
+        // A future time has no seconds, the current one has the last.
+        let seconds = since.map(|since| (now - since).div_euclid(1000) + 1);
+        let seconds = seconds.map_or(RATES_MAX, |seconds| usize::try_from(seconds).unwrap_or(0));
+        self.rates.iter().skip(self.rates.len().saturating_sub(seconds)).copied().collect()
+    }
+
     fn push(&mut self, segment: Segment) {
         self.segments.push_back(segment);
         if self.segments.len() > SEGMENTS_MAX {
@@ -273,6 +294,33 @@ impl ControllerPast {
         }
         (self.present, self.sharing) = (controllers, sharing);
     }
+}
+
+/// The newest segments of each timeline since a time, the newest last, and how many older ones did not fit. The timelines take turns, so
+/// that a long one does not displace the others.
+fn newest(timelines: &[&Timeline], since: Option<i64>) -> (Vec<VecDeque<Value>>, usize) {
+    let is_asked = |segment: &&Segment| since.is_none_or(|since| segment.since.as_millisecond() >= since);
+    let mut left: Vec<_> =
+        timelines.iter().map(|timeline| timeline.segments.iter().rev().filter(is_asked)).collect();
+    let mut taken = vec![VecDeque::new(); timelines.len()];
+    let (mut bytes, mut omitted) = (0, 0);
+    while omitted == 0 {
+        let before = bytes;
+        for (segments, taken) in left.iter_mut().zip(&mut taken) {
+            let Some(segment) = segments.next() else { continue };
+            let segment = segment.to_json();
+            bytes += escape::json(&segment.to_string()).len();
+            if bytes <= PASTS_BYTES_MAX {
+                taken.push_front(segment);
+            } else {
+                omitted += 1;
+            }
+        }
+        if bytes == before {
+            break;
+        }
+    }
+    (taken, omitted + left.into_iter().map(Iterator::count).sum::<usize>())
 }
 
 fn remember(rates: &mut VecDeque<u64>, rate: u64) {
@@ -448,5 +496,11 @@ mod tests {
             timeline.count(events);
         }
         assert_eq!(timeline.rates, [5, 0, 7]);
+        let rates = |since: Option<i64>| timeline.rates_since(since.map(|second| second * 1000), 100_000);
+        assert_eq!(
+            [rates(None), rates(Some(0)), rates(Some(99))],
+            [vec![5, 0, 7], vec![5, 0, 7], vec![0, 7]]
+        );
+        assert_eq!([rates(Some(100)), rates(Some(101))], [vec![7], vec![]]);
     }
 }
