@@ -1337,6 +1337,28 @@ test("the theme button chooses a theme, and the page keeps it", async (t) => {
   assert.deepEqual(await look(), ["dark", colours.dark]);
 });
 
+test("the page works if the browser blocks site data", async (t) => {
+  const serve = await Program.serve("pods", "-A", "--port", "0", "--token", "right", "--kubeconfig", demo.kubeconfig);
+  const page = await openPage(browser, serve.url, { colorScheme: "dark" });
+  t.after(() => page.context().close());
+  await page.addInitScript(() => {
+    for (const area of ["localStorage", "sessionStorage"]) {
+      Object.defineProperty(window, area, { get: () => { throw new DOMException("site data is blocked", "SecurityError"); } });
+    }
+  });
+  await page.reload();
+  await page.getByLabel("Token").fill("right");
+  await page.getByRole("button", { name: "Continue" }).click();
+  await page.locator('#link[data-state="live"]').waitFor();
+  await until(async () => (await number(page.locator(".tile .figure").first())) > 0, "objects are shown");
+  const button = page.getByRole("button", { name: /^Theme: / });
+  await button.click();
+  assert.equal(await button.innerText(), "Theme: light");
+  assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), "light");
+  assert.deepEqual(page.problems, []);
+  await serve.stop();
+});
+
 test("every view fits on a phone", async (t) => {
   const phone = await visit(t, "", { viewport: { width: 390, height: 844 } });
   for (const [name, view] of Object.entries(await views())) {

@@ -1,5 +1,7 @@
 // Requests to this program's own API. A token is kept for this tab only.
 
+import { load, save } from "./storage.js";
+
 const TOKEN = "kube-informer-token";
 
 export class ApiError extends Error {
@@ -10,7 +12,7 @@ export class ApiError extends Error {
 }
 
 export function token() {
-  return sessionStorage.getItem(TOKEN);
+  return load("sessionStorage", TOKEN);
 }
 
 /// Whether a header can carry a token: `fetch` throws for many other characters.
@@ -19,7 +21,7 @@ export function isToken(text) {
 }
 
 export function setToken(value) {
-  sessionStorage.setItem(TOKEN, value);
+  save("sessionStorage", TOKEN, value);
 }
 
 export function headers(more = {}) {

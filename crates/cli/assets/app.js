@@ -8,6 +8,7 @@ import { ObjectView } from "./object.js";
 import { Objects } from "./objects.js";
 import { Overview } from "./overview.js";
 import { Query } from "./query.js";
+import { load, save } from "./storage.js";
 import { EventStream } from "./stream.js";
 import { Timelines } from "./timelines.js";
 
@@ -267,11 +268,16 @@ function route() {
 // --- light and dark ---
 
 const THEMES = ["system", "light", "dark"];
+const THEME = "kube-informer-theme";
 const themeButton = document.getElementById("theme");
 const prefersDark = window.matchMedia("(prefers-color-scheme: dark)");
 
+function chosenTheme() {
+  return load("localStorage", THEME) ?? "system";
+}
+
 function theme() {
-  const chosen = localStorage.getItem("kube-informer-theme") ?? "system";
+  const chosen = chosenTheme();
   const isDark = chosen === "dark" || (chosen === "system" && prefersDark.matches);
   document.documentElement.dataset.theme = isDark ? "dark" : "light";
   setText(themeButton, `Theme: ${chosen}`);
@@ -279,8 +285,7 @@ function theme() {
 }
 
 themeButton.addEventListener("click", () => {
-  const chosen = localStorage.getItem("kube-informer-theme") ?? "system";
-  localStorage.setItem("kube-informer-theme", THEMES[(THEMES.indexOf(chosen) + 1) % THEMES.length]);
+  save("localStorage", THEME, THEMES[(THEMES.indexOf(chosenTheme()) + 1) % THEMES.length]);
   theme();
 });
 prefersDark.addEventListener("change", theme);

@@ -13,11 +13,12 @@ const IMAGE: &str = "image/svg+xml";
 const INDEX: &str = include_str!("../../assets/index.html");
 
 /// Name, type and content.
-const FILES: [(&str, &str, &str); 20] = [
+const FILES: [(&str, &str, &str); 21] = [
     ("page.css", STYLE, include_str!("../../assets/page.css")),
     ("icon.svg", IMAGE, include_str!("../../assets/icon.svg")),
     ("app.js", SCRIPT, include_str!("../../assets/app.js")),
     ("api.js", SCRIPT, include_str!("../../assets/api.js")),
+    ("storage.js", SCRIPT, include_str!("../../assets/storage.js")),
     ("stream.js", SCRIPT, include_str!("../../assets/stream.js")),
     ("timelines.js", SCRIPT, include_str!("../../assets/timelines.js")),
     ("dom.js", SCRIPT, include_str!("../../assets/dom.js")),
@@ -69,6 +70,12 @@ mod tests {
                 ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "https://"]
             {
                 assert!(!content.contains(forbidden), "{file}: {forbidden}");
+            }
+        }
+        // The browser can refuse both: only one file handles that.
+        for (file, _, content) in FILES.iter().filter(|(file, ..)| *file != "storage.js") {
+            for method in ["localStorage.", "sessionStorage."] {
+                assert!(!content.contains(method), "{file}: {method}");
             }
         }
         for forbidden in ["style=", "onclick=", "<style", "http://", "https://"] {
