@@ -678,6 +678,30 @@ test("a late response to earlier filters does not replace later rows", async (t)
   assert.equal((await names.allInnerTexts()).join(), "late-and-fast");
 });
 
+test("a refused filter leaves no rows and is not requested again", async (t) => {
+  const page = await visit(t, "#/objects/pods");
+  const names = page.locator(".rows .row a");
+  await until(async () => (await names.count()) > 5 && !(await names.first().innerText()).includes("…"), "pods are listed");
+  let requests = 0;
+  page.on("request", (request) => { if (request.url().includes("/api/v1/objects/pods?")) requests += 1; });
+  const asked = page.waitForResponse((response) => response.url().includes("field=spec..x"));
+  await page.getByLabel("Field test").fill("spec..x=1");
+  await asked;
+  await until(async () => (await page.getByRole("alert").innerText()).includes("spec..x"), "the error is shown");
+  await until(async () => (await names.count()) === 0, "no row is left");
+  // Each status draws the rows again, and the list is read every four seconds.
+  requests = 0;
+  await nextStatus(page, 6);
+  assert.equal(requests, 0);
+  // Other filters are requested. A list without rows is read again, too: objects can appear.
+  await page.getByLabel("Field test").fill("");
+  await page.getByLabel("Text").fill("appears-later");
+  await until(async () => (await page.locator("main > .hint").innerText()).startsWith("0 objects"), "nothing matches");
+  assert.equal(await page.getByRole("alert").count(), 0, "the error is gone");
+  await plantPod("appears-later");
+  await until(async () => (await names.allInnerTexts()).join() === "appears-later", "the new pod is listed");
+});
+
 test("a late response to an earlier query does not replace a later one", async (t) => {
   const page = await visit(t, "#/query?kind=pods&by=spec.nodeName");
   const head = page.locator("thead th").first();

@@ -42,6 +42,8 @@ export class Objects {
     this.resource = resource || "";
     this.pages = new Map();
     this.total = 0;
+    /// The server has refused these filters: it would refuse them again.
+    this.isRefused = false;
     this.kind = h("select", { onchange: () => { location.hash = `#/objects/${encodeURIComponent(this.kind.value)}`; } });
     const input = (name, placeholder) =>
       h("input", { type: "search", name, placeholder, oninput: debounce(300, () => this.reload()), autocomplete: "off", spellcheck: "false" });
@@ -116,15 +118,17 @@ export class Objects {
     // A late response to the previous filters must not replace the rows of these.
     this.controller.abort();
     this.controller = new AbortController();
+    this.isRefused = false;
     this.pages.clear();
     this.rows.scrollToTop();
     this.load(0);
   }
 
-  /// Reads the visible pages again.
+  /// Reads the visible pages again. Objects can also appear in a list without rows.
   refresh() {
-    if (!this.resource || document.hidden) return;
+    if (!this.resource || document.hidden || this.isRefused) return;
     const visible = new Set(this.rows.pool.map((row) => Math.floor(row.index / PAGE)));
+    if (visible.size === 0) visible.add(0);
     for (const number of [...this.pages.keys()]) if (!visible.has(number)) this.pages.delete(number);
     visible.forEach((number) => this.load(number, true));
   }
@@ -143,9 +147,18 @@ export class Objects {
       this.rows.setCount(this.total);
     } catch (error) {
       if (error.name === "AbortError") return;
-      this.pages.delete(number);
+      // The page stays, empty if it was never read: otherwise each status would draw its rows and read it again.
       setText(this.error, error.message);
+      if (error.code >= 400 && error.code < 500) this.refuse();
     }
+  }
+
+  /// The rows are those of earlier filters.
+  refuse() {
+    this.isRefused = true;
+    this.total = 0;
+    this.rows.setCount(0);
+    setText(this.note, "");
   }
 
   item(index) {
