@@ -739,6 +739,13 @@ test("a query is shown as a table and a chart", async (t) => {
   const sum = shown.reduce((total, text) => total + Number(text.replaceAll(",", "")), 0);
   assert.ok(Math.abs(sum - objects) < 10, `${sum} of ${objects}`);
   assert.ok((await page.locator(".bars .part").count()) > 3);
+  // Phases have the colours of the list of objects: green, amber and red.
+  const tints = Object.fromEntries(await page.locator(".series li").evaluateAll((entries) => entries.map((entry) => [entry.textContent, entry.firstChild.className])));
+  assert.equal(tints.Running, "swatch tint-good", JSON.stringify(tints));
+  for (const [phase, tint] of [["Succeeded", "done"], ["Pending", "wait"], ["Failed", "bad"]]) {
+    if (phase in tints) assert.equal(tints[phase], `swatch tint-${tint}`, phase);
+  }
+  assert.equal(new Set(Object.values(tints)).size, Object.keys(tints).length, JSON.stringify(tints));
   await page.getByLabel("Count by field").fill("spec..x");
   await page.getByRole("button", { name: "Count" }).click();
   await until(async () => (await page.getByRole("alert").innerText()).includes("spec..x"), "the error is shown");

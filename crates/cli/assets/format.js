@@ -79,6 +79,15 @@ export function tone(state) {
   return ["backing off", "degraded", "stopped"].includes(state) ? "bad" : "pending";
 }
 
+const STATE_TONES = new Map(
+  Object.entries({ Running: "good", Succeeded: "good", Active: "good", True: "good", Pending: "wait", Terminating: "wait", Failed: "bad", Unknown: "bad", False: "bad" }),
+);
+
+/// The tone of a phase, or of the status of a condition: "good", "wait", "bad" or "pending".
+export function stateTone(text) {
+  return STATE_TONES.get(text) ?? "pending";
+}
+
 export function objectPath(resource, namespace, name) {
   return [resource, namespace, name].filter(Boolean).map(encodeURIComponent).join("/");
 }

@@ -2,7 +2,7 @@
 
 import { get } from "./api.js";
 import { debounce, field, h, setAttribute, setText } from "./dom.js";
-import { age, counted, objectLink } from "./format.js";
+import { age, counted, objectLink, stateTone } from "./format.js";
 import { Rows } from "./rows.js";
 
 const PAGE = 100;
@@ -32,9 +32,6 @@ const COLUMNS = {
   secrets: [{ title: "Type", path: "type" }, AGE],
 };
 const DEFAULT_COLUMNS = [AGE];
-
-/// The colour of a phase, or of the status of a condition.
-const STATE_TONES = { Running: "good", Succeeded: "good", Active: "good", True: "good", Pending: "wait", Terminating: "wait", Failed: "bad", Unknown: "bad", False: "bad" };
 
 export class Objects {
   constructor(model, actions, resource) {
@@ -191,7 +188,7 @@ export class Objects {
     setAttribute(cell, "title", text || null);
     if (column.is !== "state") return;
     setAttribute(cell.firstChild, "class", text ? "state" : null);
-    setAttribute(cell.firstChild, "data-tone", STATE_TONES[text] ?? "pending");
+    setAttribute(cell.firstChild, "data-tone", stateTone(text));
   }
 
   close() {

@@ -7,6 +7,13 @@ import { count, counted } from "./format.js";
 const ROWS_MAX = 40;
 /// Series with a colour of their own; the rest is shown together.
 const SERIES_MAX = 6;
+/// Phases and statuses of conditions have a colour of their tone, as in the list of objects. Those that occur together differ.
+const TINTS = new Map(
+  Object.entries({ Running: "good", Active: "good", True: "good", Succeeded: "done", Pending: "wait", Terminating: "wait", Failed: "bad", False: "bad", Unknown: "lost" }),
+);
+/// The colours of other values, in the order of use; next to phases, those that differ most from theirs come first.
+const SERIES = [0, 1, 2, 3, 4, 5];
+const SERIES_NEXT_TO_PHASES = [0, 2, 5, 4, 3, 1];
 const GROUPS_MAX = 10_000;
 const OTHER = Symbol("other");
 const SUGGESTIONS = ["status.phase", "spec.nodeName", "metadata.namespace", "metadata.labels.app", "spec.containers[*].image", "status.conditions[?type=Ready].status"];
@@ -126,21 +133,34 @@ export class Query {
 
   showChart(rows, parts, titles, hasTwo) {
     const top = Math.max(1, ...rows.map((row) => row.total));
-    const tint = (at) => (parts[at] === OTHER ? "tint-other" : `tint-${at}`);
+    const tints = this.tints(parts);
     this.chart.replaceChildren(
       ...rows.flatMap((row) => {
         const track = h("span", { class: "track", "aria-hidden": "true" });
         parts.forEach((part, at) => {
           if (!row.parts.get(part)) return;
-          const bar = h("span", { class: `part ${tint(at)}`, title: `${titles[at]} ${count(row.parts.get(part))}` });
+          const bar = h("span", { class: `part ${tints[at]}`, title: `${titles[at]} ${count(row.parts.get(part))}` });
           bar.style.width = `${(row.parts.get(part) / top) * 100}%`;
           track.append(bar);
         });
         return [h("span", { class: "label", title: row.label }, row.label), track, h("span", { class: "right" }, count(row.total))];
       }),
     );
-    const entries = titles.map((title, at) => h("li", {}, h("span", { class: `swatch ${tint(at)}` }), title));
+    const entries = titles.map((title, at) => h("li", {}, h("span", { class: `swatch ${tints[at]}` }), title));
     this.legend.replaceChildren(hasTwo ? h("ul", { class: "series", "aria-label": "Legend" }, entries) : "Objects");
+  }
+
+  /// The class of each series' colour.
+  tints(parts) {
+    const rest = [...(parts.some((part) => TINTS.has(part)) ? SERIES_NEXT_TO_PHASES : SERIES)];
+    const used = new Set();
+    return parts.map((part) => {
+      if (part === OTHER) return "tint-other";
+      const own = TINTS.get(part);
+      const tint = own && !used.has(own) ? own : rest.shift();
+      used.add(tint);
+      return `tint-${tint}`;
+    });
   }
 
   showTable(rows, parts, titles, by, hasTwo) {
