@@ -32,6 +32,10 @@ use crate::deliberate_bug::deliberate_bug;
 /// How often to check whether a cache has reached a resourceVersion, if no event may show it.
 pub(super) const REVISION_PAUSE: Duration = Duration::from_millis(250);
 
+/// How often the limit is extended while a cache fails. On a server that sends no bookmarks, the cache of a quiet kind may look failed
+/// forever.
+const EXTENSIONS_MAX: u32 = 9;
+
 /// Keys whose writes are not in the cache yet.
 #[derive(Debug)]
 pub(crate) struct Writes {
@@ -63,6 +67,8 @@ struct Waiting {
     /// Unanswered requests. The key is not released while there are any.
     in_flight: BTreeSet<u64>,
     until: Instant,
+    /// How often the limit was extended, because a cache fails.
+    extended: u32,
     /// The priority with which the key was queued meanwhile; `None` if it was not.
     wanted: Option<i16>,
 }
@@ -246,8 +252,8 @@ impl Writes {
     /// waited for, or it has waited for the limit. A key that has waited for the limit is returned even if nothing has queued it:
     /// its write may be lost, for example because the server was restored from a backup, and then no event would ever report that.
     ///
-    /// While a cache that should show a write reports errors (`is_failing`), the limit does not apply: that cache is known to be
-    /// outdated.
+    /// While a cache that should show a write reports errors (`is_failing`), the key waits for up to ten times the limit: that cache is
+    /// known to be outdated.
     ///
     /// # Cancel safety
     /// Can be dropped at any point.
@@ -273,10 +279,12 @@ impl Writes {
             while let Some((until, key)) = state.deadlines.first().cloned()
                 && until <= now
             {
+                let extended = state.waiting.get(&key).map_or(0, |waiting| waiting.extended);
                 let mut expected = state.waiting.get(&key).into_iter().flat_map(|waiting| &waiting.expected);
-                if expected.any(|expected| is_failing(&key, expected)) {
+                if extended < EXTENSIONS_MAX && expected.any(|expected| is_failing(&key, expected)) {
                     tracing::debug!(%key, "the cache fails to receive the key's write; still waiting");
-                    state.wait(&key, now + self.limit.max(REVISION_PAUSE), |_| ());
+                    let until = now + self.limit.max(REVISION_PAUSE);
+                    state.wait(&key, until, |waiting| waiting.extended = extended + 1);
                     continue;
                 }
                 tracing::warn!(%key, limit = ?self.limit, "the cache did not receive the key's write in time; reconciling anyway");
@@ -298,9 +306,11 @@ impl Waiting {
 impl WritesState {
     /// Changes what the key waits for. The key is released at `until`, unless it has unanswered requests then.
     fn wait<T>(&mut self, key: &Key, until: Instant, change: impl FnOnce(&mut Waiting) -> T) -> T {
-        let empty = || Waiting { expected: Vec::new(), in_flight: BTreeSet::new(), until, wanted: None };
+        let empty =
+            || Waiting { expected: Vec::new(), in_flight: BTreeSet::new(), until, extended: 0, wanted: None };
         let waiting = self.waiting.entry(key.clone()).or_insert_with(empty);
         let before = std::mem::replace(&mut waiting.until, until);
+        waiting.extended = 0;
         self.deadlines.remove(&(before, key.clone()));
         let changed = change(waiting);
         if waiting.in_flight.is_empty() {
@@ -497,6 +507,11 @@ mod tests {
         assert_eq!(writes.released(|_, _| false, is_failing).await, [(key("a"), BACKGROUND)]);
         assert_eq!(start.elapsed(), Duration::from_secs(90));
         assert!(is_empty(&writes));
+
+        writes.expect(&key("a"), expected(&[&(0, key("one"))], "7"), |_| false);
+        let start = Instant::now();
+        assert_eq!(writes.released(|_, _| false, |_, _| true).await, [(key("a"), BACKGROUND)]);
+        assert_eq!(start.elapsed(), Duration::from_secs(300), "the cache may fail forever");
     }
 
     #[tokio::test(start_paused = true)]
