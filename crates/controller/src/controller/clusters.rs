@@ -157,9 +157,12 @@ impl Members {
         let of_controller = |error: AttachError| error.of(&self.name);
         let prepared = plan.attach.into_iter().map(|attach| attach()).collect::<Result<Vec<_>, _>>();
         let prepared = prepared.map_err(of_controller)?;
-        self.remove(cluster.unwrap_or_default());
+        let place = cluster.unwrap_or_default();
         // A worker drops a key whose cluster it does not find, so it must wait until all listeners are registered.
         let mut clusters = self.clusters.write();
+        if let Some(earlier) = clusters.remove(place) {
+            self.end(place, &earlier);
+        }
         let (mut listening, mut watched) = (Vec::new(), Vec::new());
         for (number, listen) in (first..).zip(prepared) {
             let (listens, erased) = listen(number, &name, &self.intake).map_err(of_controller)?;
@@ -192,10 +195,8 @@ impl Members {
             keys,
             held,
         });
-        let replaced = clusters.insert(cluster.unwrap_or_default().to_owned(), member.clone());
+        clusters.insert(place.to_owned(), member.clone());
         drop(clusters);
-        // Another call added this name concurrently.
-        replaced.iter().for_each(|replaced| replaced.end());
         if cluster.is_some() {
             // The receiver is dropped when the controller has ended.
             let _ = self.added.send(member);
@@ -205,10 +206,16 @@ impl Members {
 
     fn remove(&self, name: &str) -> bool {
         let Some(member) = self.clusters.write().remove(name) else { return false };
-        member.end();
+        self.end(name, &member);
+        true
+    }
+
+    /// Ends the listeners of a removed cluster, and everything that waits for it. Drops its keys.
+    fn end(&self, name: &str, member: &Member) {
+        member.tools.removed.cancel();
+        member.listening.iter().for_each(Listening::remove);
         let is_of_cluster = |key: &Key| key.cluster() == Some(name);
         self.intake.forget(is_of_cluster, |number| member.tools.has_number(number));
-        true
     }
 
     pub(super) fn get(&self, cluster: Option<&str>) -> Option<Arc<Member>> {
@@ -247,12 +254,6 @@ impl Drop for Members {
 // === impl Member ===
 
 impl Member {
-    /// Ends the listeners, and everything that waits for the cluster.
-    fn end(&self) {
-        self.tools.removed.cancel();
-        self.listening.iter().for_each(Listening::remove);
-    }
-
     /// Waits until all informers are synced and the keys of their initial lists are queued.
     async fn synced(&self) -> Result<(), SyncError> {
         for watched in &self.tools.watched {
