@@ -41,7 +41,7 @@ async fn a_key_added_again_keeps_the_higher_priority() {
     assert_eq!(order(&queue).await, ["raised", "kept", "other"]);
 }
 
-// client-go's priority queue puts a raised key last among those of its new priority.
+// controller-runtime's priority queue puts a raised key last among those of its new priority.
 #[tokio::test(start_paused = true)]
 async fn a_raised_key_keeps_its_enqueue_time() {
     let queue = WorkQueue::new();
