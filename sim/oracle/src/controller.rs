@@ -15,8 +15,6 @@ pub struct Controller {
     running: BTreeSet<String>,
     /// Per key: the version of the mirror that a reconcile wrote last, and the deadline for the cache to show it.
     written: BTreeMap<String, (u64, u64)>,
-    /// The epoch in which the last reconcile of a key wrote something.
-    wrote_in: BTreeMap<String, usize>,
     /// The uids of the objects that were cleaned up, and not applied since.
     cleaned: BTreeSet<String>,
     /// Epoch and uid of each of these cleanups since the controller started.
@@ -46,7 +44,6 @@ impl Controller {
         if !self.running.insert(key.to_owned()) {
             return broken("C2", format!("{key} is reconciled twice concurrently"));
         }
-        self.wrote_in.remove(key);
         match self.written.remove(key) {
             // Another client may delete the mirror before the answer to its write arrives.
             Some((written, _)) if cached == 0 && history.deleted_after(key, written) => Ok(()),
@@ -61,11 +58,6 @@ impl Controller {
     /// Records that a reconcile wrote the key's mirror at `version`; 0 if this or another client deleted the mirror.
     pub fn wrote(&mut self, key: &str, version: u64, until: u64) {
         self.written.insert(key.to_owned(), (version, until));
-    }
-
-    /// Records that the running reconcile of a key wrote something.
-    pub fn writes(&mut self, key: &str, history: &History) {
-        self.wrote_in.insert(key.to_owned(), history.epoch());
     }
 
     /// Records the end of a reconcile.
@@ -101,12 +93,10 @@ impl Controller {
     }
 
     /// Checks at the end of a run: each selected object has a mirror of its last version, and no other mirror exists,
-    /// except under the excused keys. No object waits for its cleanup. A key is excused, too, if a restore undid the writes
-    /// of its last reconcile: the cache may never have shown them, and then nothing reports the loss.
+    /// except under the excused keys. No object waits for its cleanup.
     pub fn converged(&self, mirrors: &[Value], excused: &BTreeSet<String>, history: &History) -> Judged {
         self.check_released(history)?;
-        let is_undone = |key: &str| self.wrote_in.get(key).is_some_and(|epoch| *epoch < history.epoch());
-        let is_excused = |key: &str| excused.contains(key) || is_undone(key);
+        let is_excused = |key: &str| excused.contains(key);
         let judged = |mirror: &&Value| self.selection.selects(mirror) && !is_excused(&key(mirror));
         let mirrors = mirrors.iter().filter(judged);
         let mut mirrors = mirrors.map(|mirror| (key(mirror), mirror)).collect::<BTreeMap<_, _>>();

@@ -185,23 +185,6 @@ fn concurrent_reconciles_missed_own_writes_and_wrong_mirrors_are_reported() {
     converged(&[mirror("a30", "1"), mirror("c31", "6")], &["blue/a"]).unwrap_err();
 }
 
-#[test]
-fn a_key_whose_last_writes_a_restore_undid_is_excused_until_it_is_reconciled() {
-    let mut history = History::default();
-    history.begin_epoch(&[object("a1")], 1);
-    let mut controller = Controller::new(selection());
-    controller.begins("blue/a", 0, 0, &history).unwrap();
-    controller.writes("blue/a", &history);
-    controller.ends("blue/a");
-    let converged =
-        |controller: &Controller, history: &History| controller.converged(&[], &Default::default(), history);
-    converged(&controller, &history).unwrap_err();
-    history.begin_epoch(&[object("a1")], 1);
-    converged(&controller, &history).unwrap();
-    controller.begins("blue/a", 0, 0, &history).unwrap();
-    converged(&controller, &history).unwrap_err();
-}
-
 /// Adds the controller's finalizer to an object.
 fn kept(text: &str) -> Value {
     let mut object = object(text);

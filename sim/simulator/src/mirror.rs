@@ -195,7 +195,6 @@ async fn apply_or_clean_up(
             shared.world.trace.note(format_args!("mirror: cleaned up {key}"));
             shared.world.trace.count("reconcile", "cleaned up");
             let map = serde_json::to_value(&**map).map_err(Error::new)?;
-            shared.world.judge(|history| shared.judge.lock().writes(key.as_str(), history));
             shared.world.judge(|history| shared.judge.lock().cleans_up(&map, history))
         }
     };
@@ -242,7 +241,6 @@ async fn remove_mirror(
     let parameters = DeleteParams { preconditions: Some(of_uid), ..DeleteParams::default() };
     limited(api.delete(key.name(), &parameters)).await?;
     shared.judge.lock().wrote(key.as_str(), 0, 0);
-    shared.world.judge(|history| shared.judge.lock().writes(key.as_str(), history));
     context.deleted(&*mirror.decode()?);
     Ok(())
 }
@@ -342,7 +340,6 @@ impl Mirroring {
         let version = written.metadata.resource_version.as_deref().and_then(|text| text.parse().ok());
         let until = self.began.elapsed() + WRITE_WAIT_MAX;
         self.judge.lock().wrote(key.as_str(), version.unwrap_or_default(), until.as_millis() as u64);
-        self.world.judge(|history| self.judge.lock().writes(key.as_str(), history));
         context.wrote(written);
     }
 }

@@ -14,7 +14,7 @@ use kube_workqueue::{RateLimiter, WorkQueue};
 use super::cluster_triggers::{ClusterTriggers, Plan};
 use super::clusters::Members;
 use super::context::Context;
-use super::expected::Expected;
+use super::expected::{Expected, Progress};
 use super::feed::{Feed, Wanted};
 use super::intake::Intake;
 use super::report::Reports;
@@ -355,11 +355,11 @@ impl<M> ControllerBuilder<M> {
                 members.iter().flat_map(|member| (member.keys)()).collect()
             }
         };
-        let is_met = {
+        let progress = {
             let members = Arc::downgrade(&members);
             move |key: &Key, expected: &Expected| {
                 let member = members.upgrade().and_then(|members| members.get(key.cluster()));
-                member.is_some_and(|member| member.tools.has(expected))
+                member.map_or(Progress::Pending, |member| member.tools.progress(expected))
             }
         };
         let is_failing = {
@@ -369,8 +369,8 @@ impl<M> ControllerBuilder<M> {
                 member.is_some_and(|member| member.tools.fails_to_receive(expected))
             }
         };
-        let (keys, is_met, is_failing) = (Box::new(keys), Box::new(is_met), Box::new(is_failing));
-        let feed = Feed { intake: intake.clone(), keys, is_met, is_failing, streams: self.feeds, added };
+        let (keys, progress, is_failing) = (Box::new(keys), Box::new(progress), Box::new(is_failing));
+        let feed = Feed { intake: intake.clone(), keys, progress, is_failing, streams: self.feeds, added };
         let job = Job {
             name,
             data: Arc::new(data),

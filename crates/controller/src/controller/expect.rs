@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use kube_core::{ApiResource, ObjectMeta, Resource};
 use kube_informer::{Key, WaitError};
 
-use super::expected::{Expected, Place};
+use super::expected::{Expected, Place, Progress};
 use super::request::WriteTarget;
 use super::tools::Tools;
 use super::trigger::{is_current, is_met};
@@ -53,7 +53,7 @@ impl Tools {
         let groups = each.into_iter().map(|number| vec![number]).chain([any_of]);
         for numbers in groups.filter(|numbers| !numbers.is_empty()) {
             let expected = expected(meta, &object, &numbers, gone);
-            self.intake.writes.expect(key, expected, |expected| self.has(expected));
+            self.intake.writes.expect(key, expected, |expected| self.progress(expected));
         }
         let is_shown = !now.is_empty() || !later.is_empty();
         if !is_shown {
@@ -68,7 +68,7 @@ impl Tools {
         let object = key_of(meta);
         for number in self.shown(named, meta).now {
             let expected = expected(meta, &object, &[number], true);
-            let is_met = |expected: &Expected| self.has(expected);
+            let is_met = |expected: &Expected| self.progress(expected) == Progress::Done;
             self.intake.writes.cleaned((number, object.clone()), expected, finalizer, is_met);
         }
     }
@@ -156,7 +156,7 @@ impl Tools {
     }
 
     /// Whether the caches have what a key waits for. After the cluster was removed, no key waits.
-    pub(super) fn has(&self, expected: &Expected) -> bool {
+    pub(super) fn progress(&self, expected: &Expected) -> Progress {
         let mut places = expected.places.iter().filter(|place| self.has_number(place.0));
         let is_met = |(number, object): &Place| is_met(self.informer(*number), object, None, expected);
         // If every informer has reached the write and none has the object, none will receive it.
@@ -164,7 +164,23 @@ impl Tools {
             let watched = self.informer(*number);
             is_current(watched, object, expected) && !(expected.gone && watched.shows(object, &expected.uid))
         };
-        self.removed.is_cancelled() || places.clone().any(is_met) || places.all(has_reached)
+        // A field selector may exclude the object. That is no loss.
+        let is_lost = |(number, object): &Place| {
+            let watched = self.informer(*number);
+            let is_older = |cached: String| expected.is_newer_than(&cached);
+            watched.is_in_scope(object)
+                && watched.version(object).is_none_or(is_older)
+                && !watched.selects_by_field(object)
+        };
+        if self.removed.is_cancelled() {
+            Progress::Done
+        } else if !(places.clone().any(is_met) || places.clone().all(has_reached)) {
+            Progress::Pending
+        } else if !expected.gone && places.clone().next().is_some() && places.all(is_lost) {
+            Progress::Lost
+        } else {
+            Progress::Done
+        }
     }
 }
 

@@ -21,6 +21,22 @@ pub(crate) struct Expected {
     pub(crate) gone: bool,
 }
 
+/// Whether the caches have what a key waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    Pending,
+    Done,
+    /// Every cache has reached the resourceVersion of the write, but none has the object in that state or a newer one. No event may
+    /// report that: the object was deleted during an outage, or the server was restored from a backup.
+    Lost,
+}
+
+impl Progress {
+    pub(super) fn of(is_met: bool) -> Self {
+        if is_met { Self::Done } else { Self::Pending }
+    }
+}
+
 impl Expected {
     /// Includes the requirements of an earlier write of the same object: the newer version counts, and a deletion is final.
     pub(super) fn include(&mut self, earlier: &Self) {
@@ -30,11 +46,14 @@ impl Expected {
         if !same {
             return;
         }
-        let is_newer = compare_resource_versions(&earlier.version, &self.version) == Some(Ordering::Greater);
-        if self.version.is_empty() || is_newer {
+        if self.version.is_empty() || earlier.is_newer_than(&self.version) {
             self.version.clone_from(&earlier.version);
         }
         self.gone |= earlier.gone;
+    }
+
+    pub(super) fn is_newer_than(&self, version: &str) -> bool {
+        compare_resource_versions(&self.version, version) == Some(Ordering::Greater)
     }
 
     /// Whether a cache that meets this also has the earlier write.

@@ -9,7 +9,7 @@ use kube_informer::Key;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::clusters::Member;
-use super::expected::Expected;
+use super::expected::{Expected, Progress};
 use super::intake::{BACKGROUND, Intake};
 
 /// A request from a stream.
@@ -26,7 +26,7 @@ pub(super) struct Feed {
     /// The keys of all main objects.
     pub(super) keys: Box<dyn Fn() -> Vec<Key> + Send>,
     /// Whether the caches have what a key waits for.
-    pub(super) is_met: Box<dyn Fn(&Key, &Expected) -> bool + Send + Sync>,
+    pub(super) progress: Box<dyn Fn(&Key, &Expected) -> Progress + Send + Sync>,
     /// Whether a cache that should receive what a key waits for reports errors.
     pub(super) is_failing: Box<dyn Fn(&Key, &Expected) -> bool + Send + Sync>,
     pub(super) streams: Vec<BoxStream<'static, Wanted>>,
@@ -36,7 +36,7 @@ pub(super) struct Feed {
 impl Feed {
     /// Runs until dropped.
     pub(super) async fn run(self) {
-        let Self { intake, keys, is_met, is_failing, streams, mut added } = self;
+        let Self { intake, keys, progress, is_failing, streams, mut added } = self;
         let mut wanted = select_all(streams);
         let mut warming = FuturesUnordered::new();
         // A stream's key that waits while the queue is full. Only the streams wait for it.
@@ -46,7 +46,7 @@ impl Feed {
             tokio::task::coop::consume_budget().await;
             tokio::select! {
                 biased;
-                released = intake.writes.released(&is_met, &is_failing) => {
+                released = intake.writes.released(&progress, &is_failing) => {
                     for (key, priority) in released {
                         intake.add(key, priority);
                     }

@@ -86,6 +86,10 @@ pub(crate) trait Watched: Send + Sync {
     fn behind(&self, revision: &str) -> Option<String>;
     /// Whether the informer may have an object with this key. Its namespaces can change.
     fn is_in_scope(&self, key: &Key) -> bool;
+    /// The resourceVersion of the object that the store has.
+    fn version(&self, key: &Key) -> Option<String>;
+    /// Whether the informer has a field selector for this key's namespace.
+    fn selects_by_field(&self, key: &Key) -> bool;
     /// The key of a written object, if it is in the informer's scope.
     fn key_in_scope(&self, meta: &ObjectMeta) -> Result<Key, WaitError>;
 }
@@ -297,6 +301,14 @@ impl<K: Send + Sync + 'static> Watched for Informer<K> {
         self.is_in_scope(key)
     }
 
+    fn version(&self, key: &Key) -> Option<String> {
+        self.lister().get(key).map(|object| object.resource_version().to_owned())
+    }
+
+    fn selects_by_field(&self, key: &Key) -> bool {
+        self.selects_by_field(key)
+    }
+
     fn key_in_scope(&self, meta: &ObjectMeta) -> Result<Key, WaitError> {
         self.key_in_scope(meta)
     }
@@ -305,7 +317,7 @@ impl<K: Send + Sync + 'static> Watched for Informer<K> {
 /// Whether an informer has received the expected write. `changed_uid` is the uid of the current event's object, if there is one.
 ///
 /// ResourceVersions of different clusters cannot be compared. If several informers may receive the write, the object's uid decides,
-/// or [`Tools::has`](super::tools::Tools::has), which checks all of them.
+/// or [`Tools::progress`](super::tools::Tools::progress), which checks all of them.
 pub(super) fn is_met(
     watched: &dyn Watched,
     key: &Key,

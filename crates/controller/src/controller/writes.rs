@@ -6,7 +6,8 @@
 //! limit does. No task waits.
 //!
 //! A cache can also reach a write without an event of the object: a list no longer contains it, a field selector excludes it, or its
-//! namespace is no longer watched. The caches are therefore checked at short intervals while keys wait.
+//! namespace is no longer watched. The caches are therefore checked at short intervals while keys wait. If such a check finds a
+//! written object missing, its key is queued: nothing else may report the loss.
 //!
 //! A key also waits while one of its requests is unanswered; [`tracking`](super::tracking) limits the time of requests. Writes
 //! whose outcome is unknown are kept in [`unsettled`](super::unsettled).
@@ -23,7 +24,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
-use super::expected::{Expected, Place};
+use super::expected::{Expected, Place, Progress};
 use super::intake::BACKGROUND;
 use super::unsettled::UnsettledWrites;
 use crate::LONGEST;
@@ -98,14 +99,15 @@ impl Writes {
     }
 
     /// Records what `key` waits for, unless the cache has it already.
-    pub(crate) fn expect(&self, key: &Key, mut expected: Expected, is_met: impl Fn(&Expected) -> bool) {
+    pub(crate) fn expect(&self, key: &Key, mut expected: Expected, progress: impl Fn(&Expected) -> Progress) {
         let mut state = self.state.lock();
         if let Some(waiting) = state.waiting.get(key) {
             waiting.expected.iter().for_each(|earlier| expected.include(earlier));
         }
         // Checked under the lock that `seen` takes too. If the event of the write came earlier, the check finds the write in the
         // cache; if it comes later, `seen` finds this record.
-        if is_met(&expected) {
+        let progress = progress(&expected);
+        if progress == Progress::Done {
             return;
         }
         let until = Instant::now() + self.limit;
@@ -116,6 +118,10 @@ impl Writes {
             // A later write of an object replaces the earlier ones.
             waiting.expected.retain(|earlier| !expected.replaces(earlier));
             waiting.expected.push(expected);
+            if progress == Progress::Lost {
+                // The next check releases the key.
+                waiting.want(BACKGROUND);
+            }
         });
         drop(state);
         self.changed.notify_one();
@@ -214,7 +220,7 @@ impl Writes {
         }
         let mut state = self.state.lock();
         let Some(waiting) = state.waiting.get_mut(key) else { return false };
-        waiting.wanted = Some(waiting.wanted.map_or(priority, |known| known.max(priority)));
+        waiting.want(priority);
         true
     }
 
@@ -245,12 +251,12 @@ impl Writes {
             state.cleaned.remove(place);
         }
         let Some(keys) = state.waited_for.get(place).cloned() else { return Vec::new() };
-        state.release(keys, |_, expected| expected.places.contains(place) && is_met(expected))
+        state.release(keys, |_, expected| Progress::of(expected.places.contains(place) && is_met(expected)))
     }
 
-    /// Waits until a parked key need not wait any more, although no event has released it: a check of the caches finds what it
-    /// waited for, or it has waited for the limit. A key that has waited for the limit is returned even if nothing has queued it:
-    /// its write may be lost, for example because the server was restored from a backup, and then no event would ever report that.
+    /// Waits until a key need not wait any more, although no event has released it: a check of the caches finds what it waited for,
+    /// or it has waited for the limit. A key that has waited for the limit, or whose write is lost, is returned even if nothing has
+    /// queued it: no event may ever report a lost write.
     ///
     /// While a cache that should show a write reports errors (`is_failing`), the key waits for up to ten times the limit: that cache is
     /// known to be outdated.
@@ -259,7 +265,7 @@ impl Writes {
     /// Can be dropped at any point.
     pub(crate) async fn released(
         &self,
-        is_met: impl Fn(&Key, &Expected) -> bool,
+        progress: impl Fn(&Key, &Expected) -> Progress,
         is_failing: impl Fn(&Key, &Expected) -> bool,
     ) -> Vec<Released> {
         loop {
@@ -274,7 +280,7 @@ impl Writes {
             let mut released = Vec::new();
             if state.next_check.take_if(|check| *check <= now).is_some() {
                 let keys = state.waiting.keys().cloned().collect::<Vec<_>>();
-                released = state.release(keys, &is_met);
+                released = state.release(keys, &progress);
             }
             while let Some((until, key)) = state.deadlines.first().cloned()
                 && until <= now
@@ -300,6 +306,11 @@ impl Writes {
 impl Waiting {
     fn is_over(&self) -> bool {
         self.expected.is_empty() && self.in_flight.is_empty()
+    }
+
+    /// Records that the key was queued.
+    fn want(&mut self, priority: i16) {
+        self.wanted = self.wanted.max(Some(priority));
     }
 }
 
@@ -330,16 +341,27 @@ impl WritesState {
         self.next_check.into_iter().chain(deadline).min()
     }
 
-    /// Removes what these keys no longer wait for. Returns the parked keys that waited for nothing else.
+    /// Removes what these keys no longer wait for. Returns the keys that waited for nothing else, if they are parked or have lost
+    /// a write.
     fn release(
         &mut self,
         keys: impl IntoIterator<Item = Key>,
-        is_met: impl Fn(&Key, &Expected) -> bool,
+        progress: impl Fn(&Key, &Expected) -> Progress,
     ) -> Vec<Released> {
         let mut released = Vec::new();
         for key in keys {
             let Some(waiting) = self.waiting.get_mut(&key) else { continue };
-            let met = waiting.expected.extract_if(.., |expected| is_met(&key, expected)).collect::<Vec<_>>();
+            let mut is_lost = false;
+            let is_met = |expected: &mut Expected| {
+                let progress = progress(&key, expected);
+                is_lost |= progress == Progress::Lost;
+                progress != Progress::Pending
+            };
+            let met = waiting.expected.extract_if(.., is_met).collect::<Vec<_>>();
+            if is_lost {
+                tracing::debug!(%key, "an object that the key wrote is missing in the cache; reconciling again");
+                waiting.want(BACKGROUND);
+            }
             if waiting.is_over() {
                 released.extend(self.forget(&key));
             }
@@ -389,6 +411,8 @@ mod tests {
     use super::*;
     use futures::FutureExt;
 
+    use Progress::{Done, Lost, Pending};
+
     fn key(name: &str) -> Key {
         Key::new("", name)
     }
@@ -411,12 +435,12 @@ mod tests {
     async fn a_queued_key_is_released_by_the_last_of_its_writes() {
         let writes = Writes::new(Duration::from_secs(30));
         let (one, two) = ((0, key("one")), (1, key("two")));
-        writes.expect(&key("a"), expected(&[&one], "7"), |_| true);
+        writes.expect(&key("a"), expected(&[&one], "7"), |_| Done);
         assert!(!writes.park(&key("a"), 0), "the cache already has the write");
 
-        writes.expect(&key("a"), expected(&[&one], "7"), |_| false);
-        writes.expect(&key("a"), expected(&[&two], "8"), |_| false);
-        writes.expect(&key("b"), expected(&[&two], "8"), |_| false);
+        writes.expect(&key("a"), expected(&[&one], "7"), |_| Pending);
+        writes.expect(&key("a"), expected(&[&two], "8"), |_| Pending);
+        writes.expect(&key("b"), expected(&[&two], "8"), |_| Pending);
         assert!(writes.park(&key("a"), -100) && writes.park(&key("a"), 0));
         assert_eq!(writes.seen(&one, |_| false), [], "the event has an older state");
         assert_eq!(writes.seen(&one, |expected| expected.version == "7"), []);
@@ -428,8 +452,8 @@ mod tests {
     async fn one_of_several_places_suffices() {
         let writes = Writes::new(Duration::from_secs(30));
         let (here, there) = ((0, key("x")), (1, key("x")));
-        writes.expect(&key("a"), expected(&[&here, &there], "7"), |_| false);
-        writes.expect(&key("a"), expected(&[&here], "8"), |_| false);
+        writes.expect(&key("a"), expected(&[&here, &there], "7"), |_| Pending);
+        writes.expect(&key("a"), expected(&[&here], "8"), |_| Pending);
         writes.park(&key("a"), 0);
         assert_eq!(writes.seen(&there, |_| true), [], "one write is missing");
         assert_eq!(writes.seen(&here, |expected| expected.version == "8"), [(key("a"), 0)]);
@@ -463,14 +487,14 @@ mod tests {
         let writes = Writes::new(Duration::from_secs(30));
         let start = Instant::now();
         let one = (0, key("one"));
-        writes.expect(&key("a"), expected(&[&one], "7"), |_| false);
+        writes.expect(&key("a"), expected(&[&one], "7"), |_| Pending);
         tokio::time::advance(Duration::from_secs(10)).await;
-        writes.expect(&key("a"), expected(&[&one], "9"), |_| false);
+        writes.expect(&key("a"), expected(&[&one], "9"), |_| Pending);
         writes.park(&key("a"), 3);
-        assert_eq!(writes.released(|_, _| false, |_, _| false).await, [(key("a"), 3)]);
+        assert_eq!(writes.released(|_, _| Pending, |_, _| false).await, [(key("a"), 3)]);
         assert_eq!(start.elapsed(), Duration::from_secs(40));
         assert!(!writes.park(&key("a"), 0));
-        assert!(writes.released(|_, _| false, |_, _| false).now_or_never().is_none());
+        assert!(writes.released(|_, _| Pending, |_, _| false).now_or_never().is_none());
         assert!(is_empty(&writes));
     }
 
@@ -478,14 +502,15 @@ mod tests {
     async fn a_check_of_the_caches_releases_parked_keys() {
         let writes = Writes::new(Duration::MAX);
         let (one, two) = ((0, key("one")), (1, key("two")));
-        writes.expect(&key("a"), expected(&[&one], "7"), |_| false);
-        writes.expect(&key("a"), expected(&[&two], "8"), |_| false);
-        writes.expect(&key("b"), expected(&[&two], "8"), |_| false);
+        writes.expect(&key("a"), expected(&[&one], "7"), |_| Pending);
+        writes.expect(&key("a"), expected(&[&two], "8"), |_| Pending);
+        writes.expect(&key("b"), expected(&[&two], "8"), |_| Pending);
         writes.park(&key("a"), 0);
         let start = Instant::now();
-        let is_met =
-            |_: &Key, expected: &Expected| expected.version == "7" || start.elapsed() > 10 * REVISION_PAUSE;
-        assert_eq!(writes.released(is_met, |_, _| false).await, [(key("a"), 0)], "b is not parked");
+        let progress = |_: &Key, expected: &Expected| {
+            Progress::of(expected.version == "7" || start.elapsed() > 10 * REVISION_PAUSE)
+        };
+        assert_eq!(writes.released(progress, |_, _| false).await, [(key("a"), 0)], "b is not parked");
         assert_eq!(start.elapsed(), 11 * REVISION_PAUSE);
         assert!(is_empty(&writes));
     }
@@ -493,34 +518,60 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_key_whose_write_never_appears_is_released_without_being_queued() {
         let writes = Writes::new(Duration::from_secs(30));
-        writes.expect(&key("a"), expected(&[&(0, key("one"))], "7"), |_| false);
-        assert_eq!(writes.released(|_, _| false, |_, _| false).await, [(key("a"), BACKGROUND)]);
+        writes.expect(&key("a"), expected(&[&(0, key("one"))], "7"), |_| Pending);
+        assert_eq!(writes.released(|_, _| Pending, |_, _| false).await, [(key("a"), BACKGROUND)]);
+        assert!(is_empty(&writes));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_key_whose_write_is_lost_is_released_without_being_queued() {
+        let writes = Writes::new(Duration::MAX);
+        let (one, two) = ((0, key("one")), (1, key("two")));
+        writes.expect(&key("a"), expected(&[&one], "7"), |_| Pending);
+        let start = Instant::now();
+        assert_eq!(writes.released(|_, _| Lost, |_, _| false).await, [(key("a"), BACKGROUND)]);
+        assert_eq!(start.elapsed(), REVISION_PAUSE);
+        assert!(is_empty(&writes));
+
+        writes.expect(&key("a"), expected(&[&one], "7"), |_| Lost);
+        assert_eq!(
+            writes.released(|_, _| Lost, |_, _| false).await,
+            [(key("a"), BACKGROUND)],
+            "lost before the answer"
+        );
+        assert!(is_empty(&writes));
+
+        writes.expect(&key("a"), expected(&[&one], "7"), |_| Pending);
+        writes.expect(&key("a"), expected(&[&two], "8"), |_| Pending);
+        let lost = |_: &Key, expected: &Expected| if expected.version == "7" { Lost } else { Pending };
+        assert!(tokio::time::timeout(REVISION_PAUSE * 2, writes.released(lost, |_, _| false)).await.is_err());
+        assert_eq!(writes.seen(&two, |_| true), [(key("a"), BACKGROUND)], "after its other write");
         assert!(is_empty(&writes));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_key_waits_beyond_the_limit_while_its_cache_fails() {
         let writes = Writes::new(Duration::from_secs(30));
-        writes.expect(&key("a"), expected(&[&(0, key("one"))], "7"), |_| false);
+        writes.expect(&key("a"), expected(&[&(0, key("one"))], "7"), |_| Pending);
         let start = Instant::now();
         let is_failing = |_: &Key, _: &Expected| start.elapsed() < Duration::from_secs(70);
-        assert_eq!(writes.released(|_, _| false, is_failing).await, [(key("a"), BACKGROUND)]);
+        assert_eq!(writes.released(|_, _| Pending, is_failing).await, [(key("a"), BACKGROUND)]);
         assert_eq!(start.elapsed(), Duration::from_secs(90));
         assert!(is_empty(&writes));
 
-        writes.expect(&key("a"), expected(&[&(0, key("one"))], "7"), |_| false);
+        writes.expect(&key("a"), expected(&[&(0, key("one"))], "7"), |_| Pending);
         let start = Instant::now();
-        assert_eq!(writes.released(|_, _| false, |_, _| true).await, [(key("a"), BACKGROUND)]);
+        assert_eq!(writes.released(|_, _| Pending, |_, _| true).await, [(key("a"), BACKGROUND)]);
         assert_eq!(start.elapsed(), Duration::from_secs(300), "the cache may fail forever");
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_maximum_limit_never_expires() {
         let writes = Writes::new(Duration::MAX);
-        writes.expect(&key("a"), expected(&[&(0, key("one"))], "7"), |_| false);
+        writes.expect(&key("a"), expected(&[&(0, key("one"))], "7"), |_| Pending);
         tokio::time::advance(Duration::from_secs(365 * 24 * 3600)).await;
         assert!(writes.park(&key("a"), 0));
-        assert!(writes.released(|_, _| false, |_, _| false).now_or_never().is_none());
+        assert!(writes.released(|_, _| Pending, |_, _| false).now_or_never().is_none());
     }
 
     #[tokio::test(start_paused = true)]
@@ -529,17 +580,17 @@ mod tests {
         let place = (0, key("x"));
         let of =
             |version: &str, gone| Expected { uid: "one".to_owned(), gone, ..expected(&[&place], version) };
-        writes.expect(&key("a"), of("7", false), |_| false);
+        writes.expect(&key("a"), of("7", false), |_| Pending);
         // The deletion's answer has no resourceVersion, and the cache does not have the object yet.
-        writes.expect(&key("a"), of("", true), |expected| expected.version.is_empty());
+        writes.expect(&key("a"), of("", true), |expected| Progress::of(expected.version.is_empty()));
         assert!(writes.park(&key("a"), 0));
         assert_eq!(writes.seen(&place, |expected| !expected.gone), [], "the creation alone is not enough");
         assert_eq!(writes.seen(&place, |expected| *expected == of("7", true)), [(key("a"), 0)]);
 
-        writes.expect(&key("a"), of("7", false), |_| false);
+        writes.expect(&key("a"), of("7", false), |_| Pending);
         writes.expect_gone(&key("a"), "one");
         // An older answer that arrives late changes nothing.
-        writes.expect(&key("a"), of("6", false), |_| false);
+        writes.expect(&key("a"), of("6", false), |_| Pending);
         assert!(writes.park(&key("a"), 0));
         assert_eq!(writes.seen(&place, |expected| *expected == of("7", true)), [(key("a"), 0)]);
         assert!(is_empty(&writes));
@@ -552,11 +603,11 @@ mod tests {
         let (one, two) = (writes.sent(&key("a")), writes.sent(&key("a")));
         assert!(writes.park(&key("a"), 5));
         assert_eq!(writes.answered(&key("a"), one), None, "another request is unanswered");
-        writes.expect(&key("a"), expected(&[&place], "7"), |_| false);
+        writes.expect(&key("a"), expected(&[&place], "7"), |_| Pending);
         assert_eq!(writes.seen(&place, |_| true), [], "the request is unanswered");
         tokio::time::advance(Duration::from_secs(60)).await;
         assert!(
-            writes.released(|_, _| false, |_, _| false).now_or_never().is_none(),
+            writes.released(|_, _| Pending, |_, _| false).now_or_never().is_none(),
             "the limit applies to answered requests only"
         );
         assert_eq!(writes.answered(&key("a"), two), Some((key("a"), 5)));
@@ -584,8 +635,8 @@ mod tests {
             gone,
             ..expected(&[&place], version)
         };
-        writes.expect(&key("a"), of("new", "9", false), |_| false);
-        writes.expect(&key("a"), of("old", "", true), |_| false);
+        writes.expect(&key("a"), of("new", "9", false), |_| Pending);
+        writes.expect(&key("a"), of("old", "", true), |_| Pending);
         writes.park(&key("a"), 0);
         assert_eq!(writes.seen(&place, |expected| expected.uid == "old"), [], "the creation is missing");
         assert_eq!(writes.seen(&place, |expected| expected.uid == "new"), [(key("a"), 0)]);

@@ -879,3 +879,34 @@ async fn c6_a_key_does_not_wait_for_a_namespace_that_no_longer_matches() {
     assert_eq!(log.next(1).await, ["[]"]);
     assert_eq!(second(&log).await, ["[]"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn c6_a_key_whose_written_object_is_missing_is_reconciled_again() {
+    let world = world(&[object("ConfigMap", "a")]).await;
+    lag(&world.server);
+    let (log, secrets, is_first) = (Log::default(), world.secrets.lister(), Arc::new(AtomicBool::new(true)));
+    let others = Api::<Secret>::namespaced(world.server.client().unwrap(), "default");
+    let reconcile = move |ctx: Context<Log>, _: Key| {
+        let (others, secrets, is_first) = (others.clone(), secrets.clone(), is_first.clone());
+        async move {
+            let is_missing = secrets.list().is_empty();
+            ctx.data().note(format!("missing: {is_missing}"));
+            if is_missing {
+                api(&ctx).create(&PostParams::default(), &secret("new")).await?;
+            }
+            if is_first.swap(false, Ordering::Relaxed) {
+                others.delete("new", &DeleteParams::default()).await?;
+            }
+            done()
+        }
+    };
+    let builder = Controller::builder("t", &world.maps).owns(&world.secrets).write_wait_max(3600 * SECOND);
+    let _manager = testing::start(Manager::new().controller(builder.build(log.clone(), reconcile).unwrap()));
+    assert_eq!(log.next(1).await, ["missing: true"]);
+    sleep(SECOND).await;
+    // The watch cannot resume. The list shows neither the creation nor the deletion, so no event queues the key.
+    world.server.compact();
+    assert_eq!(second(&log).await, ["missing: true"]);
+    sleep(60 * SECOND).await;
+    assert!(log.take().is_empty(), "the second object is in the cache");
+}

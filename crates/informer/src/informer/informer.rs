@@ -341,6 +341,12 @@ impl<K: Send + Sync + 'static> Informer<K> {
         self.core().scopes.of(key).is_ok()
     }
 
+    /// Whether this informer has a field selector for the key's namespace, or does not watch that namespace.
+    #[doc(hidden)]
+    pub fn selects_by_field(&self, key: &Key) -> bool {
+        self.core().scopes.of(key).map_or(true, |watched| !watched.selection.fields.is_empty())
+    }
+
     /// The key of an object that the server accepted, if this informer will show it.
     ///
     /// # Errors
