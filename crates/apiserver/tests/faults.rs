@@ -214,3 +214,26 @@ async fn faults_can_be_armed_over_http_where_that_is_enabled() {
     let closed = Session::new(Server::builder().without_socket().start().await.unwrap());
     assert_eq!(closed.request("GET", "/faults", &[], Vec::new()).await.code, 404);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_fault_with_an_unknown_field_is_rejected_and_not_armed() {
+    let server = Server::builder().without_socket().admin_endpoint(true).start().await.unwrap();
+    let session = Session::new(server);
+    let html = json!({"html": {"code": 502}});
+    for (field, fault) in [
+        ("pathContains", json!({"action": html, "on": {"pathContains": "/pods"}})),
+        ("useragent", json!({"action": html, "on": {"verb": "list", "useragent": "capture"}})),
+        ("match", json!({"action": html, "match": {"verb": "list"}})),
+        ("retryAfter", json!({"action": {"html": {"code": 502, "retryAfter": 1}}})),
+        ("retryAfter", json!({"action": {"overloaded": {"retryAfterSeconds": 1, "retryAfter": 1}}})),
+        ("millis", json!({"action": {"delay": {"secs": 0, "nanos": 0, "millis": 5}}})),
+        ("after", json!({"action": html, "schedule": {"after": {"matches": 1, "times": 1, "after": 2}}})),
+    ] {
+        let answer = session.request("POST", "/faults", &[], fault.to_string().into()).await;
+        let status: Value = serde_json::from_slice(&answer.body).unwrap();
+        assert_eq!((answer.code, &status["reason"]), (400, &json!("BadRequest")), "{fault}");
+        let message = status["message"].as_str().unwrap();
+        assert!(message.starts_with(&format!("invalid fault: unknown field `{field}`")), "{message}");
+    }
+    assert_eq!(session.json("GET", "/faults", json!(null)).await, json!([]));
+}

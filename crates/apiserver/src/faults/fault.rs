@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 /// let fault = Fault::new(Action::CutAfterEvents(3)).on(Match::verb(Verb::Watch).resource("pods")).times(2);
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 #[must_use = "a fault does nothing until it is armed"]
 pub struct Fault {
     pub(crate) action: Action,
@@ -29,7 +30,7 @@ pub struct Fault {
 /// happen. With [`CutAfterBytes`](Self::CutAfterBytes), the write happens and only the response is lost. With
 /// [`Delay`](Self::Delay), it happens if the client waits that long.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum Action {
     /// Delays the request's execution, and therefore its response, by this much.
@@ -97,7 +98,8 @@ pub enum Action {
 
 /// Which requests a fault applies to. Unset criteria match every request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+// In JSON, a misspelled criterion would match every request.
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Match {
     verb: Option<Verb>,
     resource: Option<String>,
@@ -130,7 +132,7 @@ pub enum Verb {
 
 /// How often a fault fires for matching requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum Schedule {
     /// Every time.
