@@ -19,7 +19,7 @@ pub(crate) enum Features {
     /// The server streams the initial list of watches.
     WatchLists,
     NoWatchLists,
-    /// `shardSelector`, if the server's version has it.
+    /// `shardSelector`, if the server's version has it, and watch-lists.
     Shards,
 }
 
@@ -28,8 +28,8 @@ impl AnyServer {
     pub(crate) async fn real(features: Features) -> (Self, Client) {
         let builder = RealServer::builder(Programs::required());
         let builder = match features {
-            Features::Default | Features::Shards => builder,
-            Features::WatchLists => builder.watch_list(true),
+            Features::Default => builder,
+            Features::WatchLists | Features::Shards => builder.watch_list(true),
             Features::NoWatchLists => builder.watch_list(false),
         };
         let mut server = builder.start().await.unwrap();
