@@ -123,6 +123,21 @@ async fn any_other_refusal_causes_a_list_in_this_cycle_only() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_status_counts_how_many_lists_were_streamed() {
+    let source = pods();
+    let mut rig = Rig::start(&source, streaming());
+    rig.watching().await;
+    source.support_watch_list(WatchListSupport::Refused);
+    source.fail_watches(status(403, "Forbidden"));
+    let mut counts = Vec::new();
+    for lists in 1..=2 {
+        let status = rig.status.wait_for(|status| status.complete_lists == lists).await.unwrap();
+        counts.push((status.complete_lists, status.streamed_lists));
+    }
+    assert_eq!(counts, [(1, 1), (2, 1)]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_stream_that_closes_without_its_bookmark_is_followed_by_a_list_and_remembered() {
     let source = pods();
     source.put(pod("a"));

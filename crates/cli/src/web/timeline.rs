@@ -27,8 +27,6 @@ const SAMPLES_PER_ESTIMATE: u64 = 100;
 pub(super) const SEGMENTS_MAX: usize = 256;
 /// Longest reason that is kept, in characters: a server's message can have 64 KiB.
 const REASON_CHARS_MAX: usize = 500;
-/// The name of the state of a list.
-const LISTING: &str = "listing";
 /// Most bytes of all timelines in one response. The page reads timelines next to its stream, at most every other second.
 pub(super) const PASTS_BYTES_MAX: usize = 256_000;
 /// Seconds for which the rate is kept.
@@ -69,6 +67,8 @@ struct NotedScope {
     /// Broken watches and failed requests.
     errors: u64,
     complete_lists: u64,
+    /// How many of them were watch-lists.
+    streamed_lists: u64,
     /// A list was in progress.
     is_listing: bool,
 }
@@ -223,17 +223,19 @@ impl Timeline {
                 failed = Some(*scope);
             }
             if noted.complete_lists > known.complete_lists && !known.is_listing {
-                listed = Some(*scope);
+                let is_streamed = noted.streamed_lists > known.streamed_lists;
+                let state = if is_streamed { ReflectorState::Streaming } else { ReflectorState::Listing };
+                listed = Some((scope.namespace, state));
             }
             *known = noted;
         }
         let Some(mut scope) = scopes::worst(watched) else { return };
-        if let Some(listed) = listed
-            && scopes::is_better(&scope.status.state, &ReflectorState::Listing)
+        if let Some((namespace, list)) = listed
+            && scopes::is_better(&scope.status.state, &list)
         {
-            // The list began and ended between two samples. The counter does not say whether it was a watch-list.
-            let namespace = listed.namespace.map(str::to_owned);
-            self.push(Segment { since: now, state: LISTING, reason: None, namespace });
+            // The list began and ended between two samples.
+            let (state, reason) = name(&list);
+            self.push(Segment { since: now, state, reason, namespace: namespace.map(str::to_owned) });
         }
         let (state, mut reason) = name(&scope.status.state);
         if reason.is_none()
@@ -280,6 +282,7 @@ impl NotedScope {
         Self {
             errors: scopes::errors(status),
             complete_lists: status.complete_lists,
+            streamed_lists: status.streamed_lists,
             is_listing: matches!(status.state, ReflectorState::Listing | ReflectorState::Streaming),
         }
     }
@@ -345,7 +348,7 @@ impl Segment {
 fn name(state: &ReflectorState) -> (&'static str, Option<String>) {
     match state {
         ReflectorState::Pending => ("pending", None),
-        ReflectorState::Listing => (LISTING, None),
+        ReflectorState::Listing => ("listing", None),
         ReflectorState::Streaming => ("streaming", None),
         ReflectorState::Opening => ("opening", None),
         ReflectorState::Watching => ("watching", None),
@@ -437,13 +440,18 @@ mod tests {
         (status.complete_lists, status.broken_watches) = (2, 1);
         status.last_error = Some(ReflectorError::VeryShortWatch.into());
         assert_eq!(note(&status, 3), ["listing", "watching"]);
+        // The next list was a watch-list.
+        (status.complete_lists, status.streamed_lists, status.broken_watches) = (3, 1, 2);
+        assert_eq!(note(&status, 4), ["streaming", "watching"]);
+        (status.complete_lists, status.broken_watches) = (4, 3);
+        assert_eq!(note(&status, 5), ["listing", "watching"]);
         // A list that a sample has seen is not noted again.
         for state in [ReflectorState::Listing, ReflectorState::Streaming] {
             let name = name(&state).0;
             status.state = state;
-            assert_eq!(note(&status, 4), [name]);
+            assert_eq!(note(&status, 6), [name]);
             (status.state, status.complete_lists) = (ReflectorState::Watching, status.complete_lists + 1);
-            assert_eq!(note(&status, 5), ["watching"]);
+            assert_eq!(note(&status, 7), ["watching"]);
         }
     }
 

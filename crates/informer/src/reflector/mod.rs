@@ -250,6 +250,7 @@ impl<S: Sink> Reflector<S> {
             status.listed = true;
             status.selection = self.selection;
             status.complete_lists += 1;
+            status.streamed_lists += u64::from(matches!(status.state, ReflectorState::Streaming));
             status.epoch += u64::from(new_epoch);
             (status.last_error, status.failure) = (None, None);
         });

@@ -59,6 +59,8 @@ pub struct ReflectorStatus {
     pub epoch: u64,
     /// How many complete lists were handed to the sink.
     pub complete_lists: u64,
+    /// How many of them arrived as a watch-list.
+    pub streamed_lists: u64,
     /// How many lists and watch-lists failed.
     pub failed_lists: u64,
     /// How many watches were opened. (A watch-list that continues as a watch is not counted again.)
