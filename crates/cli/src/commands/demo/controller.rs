@@ -81,6 +81,8 @@ struct FieldReaders {
     /// Of Deployments and ReplicaSets.
     image: [PathReader; 2],
     is_ready: PathReader,
+    /// How many pods a Deployment should have.
+    wanted: PathReader,
     reported: [PathReader; 3],
     /// The condition, and since when it has its status.
     available: [PathReader; 2],
@@ -224,6 +226,7 @@ impl FieldReaders {
         Ok(Self {
             image: [reader(deployments, image)?, reader(replica_sets, image)?],
             is_ready: reader(pods, "status.conditions[?type=Ready].status")?,
+            wanted: reader(deployments, "spec.replicas")?,
             reported: [
                 reader(deployments, "status.replicas")?,
                 reader(deployments, "status.updatedReplicas")?,
@@ -267,11 +270,14 @@ async fn reconcile(context: Context<Caches>, key: Key) -> Result<Action, Error> 
     let caches = context.data();
     let Some(deployment) = caches.deployments.get(&key) else { return Ok(Action::Done) };
     let counts = caches.count(&deployment)?;
-    if counts != caches.reported(&deployment)? {
-        let available = manifests::availability(counts);
-        let [reported, since] = &caches.readers.available;
-        let (reported, mut since) = (text(&deployment, reported)?, text(&deployment, since)?);
-        if reported != available || since.is_empty() {
+    let [.., ready] = counts;
+    let wanted = text(&deployment, &caches.readers.wanted)?.parse().unwrap_or(0);
+    let available = manifests::availability(wanted, ready);
+    let [reported, since] = &caches.readers.available;
+    let (reported, mut since) = (text(&deployment, reported)?, text(&deployment, since)?);
+    let has_changed = reported != available;
+    if has_changed || counts != caches.reported(&deployment)? {
+        if has_changed || since.is_empty() {
             since = world::now();
         }
         let status = Patch::Merge(manifests::deployment_status(counts, available, &since));

@@ -60,9 +60,11 @@ pub(super) fn deployment_status([all, updated, ready]: [usize; 3], available: &s
             "lastUpdateTime": since}]}})
 }
 
-/// Whether a Deployment is available, as its condition says it.
-pub(super) fn availability([all, _, ready]: [usize; 3]) -> &'static str {
-    if ready == all { "True" } else { "False" }
+/// Whether a Deployment with this many wanted and ready pods is available, as its condition says it. The demo's Deployments
+/// have the default `maxUnavailable`: 25 %, rounded down.
+pub(super) fn availability(wanted: usize, ready: usize) -> &'static str {
+    let unavailable_max = wanted / 4;
+    if ready + unavailable_max >= wanted { "True" } else { "False" }
 }
 
 pub(super) fn replica_set(
@@ -132,4 +134,25 @@ pub(super) fn pod_status(
             "lastTransitionTime": since}],
         "containerStatuses": [{"name": app, "image": image(app, tag), "imageID": "", "ready": ready, "restartCount": restarts,
             "state": state, "lastState": last}]}})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quarter_of_the_pods_rounded_down_may_be_unready() {
+        let cases = [
+            (6, 5, "True"),
+            (6, 4, "False"),
+            (3, 2, "False"),
+            (4, 3, "True"),
+            (8, 6, "True"),
+            (8, 5, "False"),
+            (0, 0, "True"),
+        ];
+        for (wanted, ready, available) in cases {
+            assert_eq!(availability(wanted, ready), available, "{ready} of {wanted}");
+        }
+    }
 }

@@ -308,7 +308,8 @@ impl World {
         let updated = owner.pods.iter().filter(|pod| pod.tag == owner.tag).count();
         let ready = owner.pods.iter().filter(|pod| pod.health == Health::Running).count();
         let replicas = [owner.pods.len(), updated, ready];
-        let status = manifests::deployment_status(replicas, manifests::availability(replicas), &now());
+        let status =
+            manifests::deployment_status(replicas, manifests::availability(owner.replicas, ready), &now());
         let path = format!("/apis/apps/v1/namespaces/{}/deployments/{}/status", owner.namespace, owner.name);
         self.api.patch(&path, &status).await
     }
