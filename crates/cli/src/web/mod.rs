@@ -44,7 +44,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use access::Access;
 pub(crate) use endpoint::{Endpoint, bind};
 pub(crate) use open::open;
-pub(crate) use playground::{Playground, UnknownFault};
+pub(crate) use playground::{FaultRefusal, Playground};
 
 use crate::masks;
 use crate::mirror::Mirror;

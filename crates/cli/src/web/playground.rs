@@ -17,18 +17,23 @@ pub(crate) trait Playground: Send + Sync {
     ///
     /// # Errors
     /// Returns an error if there is no such fault.
-    fn arm(&self, name: &str) -> Result<(), UnknownFault>;
+    fn arm(&self, name: &str) -> Result<(), FaultRefusal>;
 
     /// Disarms a fault.
     ///
     /// # Errors
-    /// Returns an error if there is no such fault.
-    fn disarm(&self, name: &str) -> Result<(), UnknownFault>;
+    /// Returns an error if there is no such fault, or if it happens once.
+    fn disarm(&self, name: &str) -> Result<(), FaultRefusal>;
 }
 
-/// The names of the faults that exist.
+/// Why a fault cannot be switched.
 #[derive(Debug)]
-pub(crate) struct UnknownFault(pub(crate) Vec<&'static str>);
+pub(crate) enum FaultRefusal {
+    /// There is no such fault; these can be switched.
+    Unknown(Vec<&'static str>),
+    /// The fault happens once, so it cannot be switched off.
+    HappensOnce,
+}
 
 pub(super) async fn show(State(served): State<Arc<Served>>) -> Result<Response, Refusal> {
     Ok(routes::json(&playground(&served)?.report()))
@@ -48,11 +53,14 @@ pub(super) async fn disarm(
     switched(&served, playground(&served)?.disarm(&name), &name)
 }
 
-fn switched(served: &Served, done: Result<(), UnknownFault>, name: &str) -> Result<Response, Refusal> {
+fn switched(served: &Served, done: Result<(), FaultRefusal>, name: &str) -> Result<Response, Refusal> {
     match done {
         Ok(()) => Ok(routes::json(&playground(served)?.report())),
-        Err(UnknownFault(names)) => {
+        Err(FaultRefusal::Unknown(names)) => {
             Err(Refusal::not_found(format!("unknown fault {name:?}; use {}", names.join(", "))))
+        }
+        Err(FaultRefusal::HappensOnce) => {
+            Err(Refusal::bad_request(format!("cannot switch off fault {name:?}: it happens once")))
         }
     }
 }

@@ -890,6 +890,8 @@ async fn faults_of_the_demo_can_be_switched_and_show_in_the_timeline() {
         tokio::task::yield_now().await;
     }
     assert_eq!(site.send("PUT", "/api/v1/demo/faults/fire", "").await.refusal().0, 404);
+    let (code, message) = site.send("DELETE", "/api/v1/demo/faults/disconnect", "").await.refusal();
+    assert_eq!((code, &*message), (400, "cannot switch off fault \"disconnect\": it happens once"));
     // A page from elsewhere cannot switch anything.
     let foreign = "origin: http://evil.example\r\n";
     assert_eq!(site.send("PUT", "/api/v1/demo/faults/slow", foreign).await.code, 403);

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::armed_faults;
 use super::controller::{SWITCHED, USER_AGENT};
-use crate::web::{Playground, UnknownFault};
+use crate::web::{FaultRefusal, Playground};
 
 /// Maximum number of clients that are shown.
 const CLIENTS_MAX: usize = 32;
@@ -152,7 +152,7 @@ impl Playground for Stage {
         })
     }
 
-    fn arm(&self, name: &str) -> Result<(), UnknownFault> {
+    fn arm(&self, name: &str) -> Result<(), FaultRefusal> {
         match name {
             "disconnect" => self.strike(Strike::Disconnect),
             "compact" => self.strike(Strike::Compact),
@@ -160,7 +160,8 @@ impl Playground for Stage {
                 self.replica.send_replace(false);
             }
             name => {
-                let number = switch(name)?;
+                let number =
+                    switch(name).ok_or_else(|| FaultRefusal::Unknown(names(&[&SWITCHES, &STRIKES])))?;
                 if self.fired(number).is_some() {
                     return Ok(());
                 }
@@ -175,12 +176,15 @@ impl Playground for Stage {
         Ok(())
     }
 
-    fn disarm(&self, name: &str) -> Result<(), UnknownFault> {
+    fn disarm(&self, name: &str) -> Result<(), FaultRefusal> {
         if name == REPLICA {
             self.replica.send_replace(true);
             return Ok(());
         }
-        let number = switch(name)?;
+        if STRIKES.iter().any(|(strike, _)| *strike == name) {
+            return Err(FaultRefusal::HappensOnce);
+        }
+        let number = switch(name).ok_or_else(|| FaultRefusal::Unknown(names(&[&SWITCHES])))?;
         let mut armed = self.armed.lock().unwrap_or_else(PoisonError::into_inner);
         armed[number].drain(..).for_each(|id| self.faults.disarm(id));
         Ok(())
@@ -193,9 +197,13 @@ fn clock(server: &Server) -> i64 {
 }
 
 /// The number of a switch.
-fn switch(name: &str) -> Result<usize, UnknownFault> {
-    let names = || SWITCHES.iter().chain(&STRIKES).map(|(name, _)| *name).chain([REPLICA]).collect();
-    SWITCHES.iter().position(|(known, _)| *known == name).ok_or_else(|| UnknownFault(names()))
+fn switch(name: &str) -> Option<usize> {
+    SWITCHES.iter().position(|(known, _)| *known == name)
+}
+
+/// The names of these faults, and of the switch that stops a replica.
+fn names(faults: &[&[(&'static str, &str)]]) -> Vec<&'static str> {
+    faults.iter().copied().flatten().map(|(name, _)| *name).chain([REPLICA]).collect()
 }
 
 /// The faults that a switch arms: one per verb. They do not affect the simulation.
@@ -254,7 +262,16 @@ mod tests {
         assert_eq!(stage.report()["faults"][5]["armed"], true);
         stage.disarm("replica").unwrap();
         assert!(*replica.borrow());
-        assert!(stage.arm("nothing").unwrap_err().0.contains(&"compact"));
+        let unknown = |refused: Result<(), FaultRefusal>| match refused {
+            Err(FaultRefusal::Unknown(names)) => names.join(" "),
+            other => panic!("{other:?}"),
+        };
+        let switches = "overloaded unavailable slow expired failing";
+        assert_eq!(unknown(stage.arm("nothing")), format!("{switches} disconnect compact replica"));
+        assert_eq!(unknown(stage.disarm("nothing")), format!("{switches} replica"));
+        for strike in ["disconnect", "compact"] {
+            assert!(matches!(stage.disarm(strike), Err(FaultRefusal::HappensOnce)), "{strike}");
+        }
         server.shutdown().await;
     }
 
