@@ -1,6 +1,8 @@
 //! The demo's server on the page: its figures, faults that can be switched on and off, and faults that strike once. One of the
 //! switches stops a replica of the demo's controller instead.
 
+use std::cmp::Reverse;
+use std::collections::HashMap;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -16,7 +18,7 @@ use super::armed_faults;
 use super::controller::{SWITCHED, USER_AGENT};
 use crate::web::{FaultRefusal, Playground};
 
-/// Maximum number of clients that are shown.
+/// Maximum number of rows of the table of clients.
 const CLIENTS_MAX: usize = 32;
 /// Maximum number of strikes that wait to be carried out; further ones are ignored.
 const STRIKES_MAX: usize = 16;
@@ -97,7 +99,7 @@ impl Stage {
         self.clock.store(clock(server), Ordering::Relaxed);
         self.revision.store(server.revision(), Ordering::Relaxed);
         self.writes.store(writes, Ordering::Relaxed);
-        *self.clients.lock().unwrap_or_else(PoisonError::into_inner) = server.requests();
+        *self.clients.lock().unwrap_or_else(PoisonError::into_inner) = by_client(server.requests());
     }
 
     fn clients(&self) -> Vec<Value> {
@@ -206,6 +208,20 @@ fn names(faults: &[&[(&'static str, &str)]]) -> Vec<&'static str> {
     faults.iter().copied().flatten().map(|(name, _)| *name).chain([REPLICA]).collect()
 }
 
+/// The clients with the most requests first; the verbs of one client follow each other, the most frequent first.
+fn by_client(mut counts: Vec<RequestCount>) -> Vec<RequestCount> {
+    let mut totals = HashMap::<_, u64>::new();
+    for count in &counts {
+        *totals.entry(count.user_agent.clone()).or_default() += count.requests;
+    }
+    // The names order rows with equal numbers, which would otherwise change places.
+    counts.sort_by_cached_key(|count| {
+        let total = totals.get(&count.user_agent).copied();
+        (Reverse(total), count.user_agent.clone(), Reverse(count.requests), format!("{:?}", count.verb))
+    });
+    counts
+}
+
 /// The faults that a switch arms: one per verb. They do not affect the simulation.
 fn faults(name: &str) -> Vec<Fault> {
     let action = match name {
@@ -233,7 +249,11 @@ mod tests {
     use std::sync::Arc;
     use std::time::UNIX_EPOCH;
 
+    use bytes::Bytes;
     use embedded_apiserver::Clock;
+    use http::header::USER_AGENT as USER_AGENT_HEADER;
+    use http_body_util::Full;
+    use tower::Service;
 
     use super::*;
     use crate::commands::demo::chaos::Chaos;
@@ -272,6 +292,38 @@ mod tests {
         for strike in ["disconnect", "compact"] {
             assert!(matches!(stage.disarm(strike), Err(FaultRefusal::HappensOnce)), "{strike}");
         }
+        server.shutdown().await;
+    }
+
+    #[tokio::test]
+    async fn requests_are_grouped_by_client() {
+        let server = Server::builder().without_socket().start().await.unwrap();
+        let mut service = server.service();
+        let maps = "/api/v1/namespaces/default/configmaps";
+        let requests =
+            [("b", maps, 3), ("a", maps, 2), ("c", maps, 2), ("a", "/healthz", 2), ("b", "/healthz", 2)];
+        for (client, path, times) in requests {
+            for _ in 0..times {
+                let request = http::Request::get(path).header(USER_AGENT_HEADER, client);
+                service.call(request.body(Full::new(Bytes::new())).unwrap()).await.unwrap();
+            }
+        }
+        let (stage, _struck) = Stage::new(&server);
+        stage.note(&server, 0);
+        let rows = stage.report()["clients"].as_array().unwrap().clone();
+        let rows = rows.iter().map(|row| {
+            (row["name"].as_str().unwrap(), row["verb"].as_str(), row["requests"].as_u64().unwrap())
+        });
+        assert_eq!(
+            rows.collect::<Vec<_>>(),
+            [
+                ("b", Some("list"), 3),
+                ("b", None, 2),
+                ("a", None, 2),
+                ("a", Some("list"), 2),
+                ("c", Some("list"), 2)
+            ]
+        );
         server.shutdown().await;
     }
 
