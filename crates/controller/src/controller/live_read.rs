@@ -206,7 +206,8 @@ async fn read<T: DeserializeOwned>(
     match tokio::time::timeout(READ_MAX, client.request::<T>(request)).await {
         Ok(Ok(object)) => Ok(Found::Object(object)),
         Ok(Err(kube_client::Error::Api(status))) if status.code == 404 => Ok(Found::Nothing),
-        Ok(Err(kube_client::Error::Api(status))) if matches!(status.code, 401 | 403 | 405) => {
+        // Not 401: credentials that have expired are replaced, and the read is repeated.
+        Ok(Err(kube_client::Error::Api(status))) if matches!(status.code, 403 | 405) => {
             let error = crate::error::words(&status);
             tracing::warn!(
                 path = path(),

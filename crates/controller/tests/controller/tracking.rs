@@ -116,12 +116,20 @@ where
     W: Fn(Context<Log>) -> F + Send + Sync + 'static,
     F: Future<Output = Result<(), Error>> + Send + 'static,
 {
-    let world = world(objects).await;
+    around_in(&world(objects).await, faults, write).await
+}
+
+/// As `around`, in this world.
+async fn around_in<W, F>(world: &World, faults: &[Fault], write: W) -> Vec<String>
+where
+    W: Fn(Context<Log>) -> F + Send + Sync + 'static,
+    F: Future<Output = Result<(), Error>> + Send + 'static,
+{
     lag(&world.server);
     for fault in faults {
         world.server.faults().arm(fault.clone());
     }
-    let (manager, log) = start_repeating(&world, 200, write);
+    let (manager, log) = start_repeating(world, 200, write);
     log.next(1).await;
     testing::settle(&world.server, &manager).await.unwrap();
     let mut lines = log.take();
@@ -222,6 +230,89 @@ async fn c6_an_unknown_outcome_is_settled_by_a_live_read() {
     };
     let lines = around(&objects, &[lost], generated).await;
     assert!(lines.len() == 1 && lines[0].contains("new-"), "{lines:?}");
+}
+
+/// As `world`. The requests of the controller have the user agent `controller`, and those of informers of secrets do not.
+async fn world_with_agents(objects: &[Value]) -> World {
+    let world = world(objects).await;
+    let maps = Informer::<ConfigMap>::builder(tagged(&world.server, "controller"));
+    let maps = maps.namespaces(["default"]).start().unwrap();
+    maps.synced().await.unwrap();
+    World { maps, ..world }
+}
+
+/// The controller's reads of secrets are refused.
+fn refuses(verb: Verb, code: u16) -> Fault {
+    let refused =
+        FaultAction::Status { code, reason: "Refused".into(), message: "no".into(), retry_after_seconds: 0 };
+    Fault::new(refused).on(Match::verb(verb).resource("secrets").user_agent("controller"))
+}
+
+/// The answer to a write of a secret is lost.
+fn loses(verb: Verb) -> Fault {
+    Fault::new(FaultAction::CutAfterBytes(0)).on(Match::verb(verb).resource("secrets")).once()
+}
+
+/// Applies an object, deletes one, or creates one with a generated name. Ignores the outcome.
+async fn write_ignored(ctx: Context<Log>, verb: Verb) -> Result<(), Error> {
+    let metadata = ObjectMeta { generate_name: Some("new-".to_owned()), ..ObjectMeta::default() };
+    let generated = Secret { metadata, ..Secret::default() };
+    match verb {
+        Verb::Patch => drop(ctx.apply(&secret("new")).await),
+        Verb::Delete => drop(api(&ctx).delete("old", &DeleteParams::default()).await),
+        _ => drop(api(&ctx).create(&PostParams::default(), &generated).await),
+    }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn c6_a_live_read_that_is_not_authenticated_is_repeated() {
+    let objects = [object("ConfigMap", "a"), object("Secret", "old")];
+    // What the cache has at the next reconcile.
+    for (write, read, expected) in [
+        (Verb::Patch, Verb::Get, r#"["new", "old"]"#),
+        (Verb::Delete, Verb::List, "[]"),
+        (Verb::Create, Verb::List, r#"["new-"#),
+    ] {
+        let world = world_with_agents(&objects).await;
+        let faults = [loses(write), refuses(read, 401).times(3)];
+        let lines = around_in(&world, &faults, move |ctx| write_ignored(ctx, write)).await;
+        assert!(lines.len() == 1 && lines[0].starts_with(expected), "{write:?}: {lines:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_live_read_that_is_not_allowed_is_reported_and_releases_its_key() {
+    let objects = [object("ConfigMap", "a"), object("Secret", "old")];
+    for (write, reads) in [
+        (Verb::Patch, &[Verb::Get][..]),
+        (Verb::Delete, &[Verb::List, Verb::Get]),
+        (Verb::Create, &[Verb::List]),
+    ] {
+        for code in [403, 405] {
+            let world = world_with_agents(&objects).await;
+            lag_long(&world.server);
+            world.server.faults().arm(loses(write));
+            for read in reads {
+                world.server.faults().arm(refuses(*read, code));
+            }
+            let (logs, _guard) = capture_logs();
+            let (_manager, log) = start(&world, move |ctx| write_ignored(ctx, write));
+            assert_eq!(log.next(1).await, [r#"["old"]"#]);
+            assert_eq!(
+                second(&log).await,
+                [r#"["old"]"#],
+                "{write:?}: reconciled although the watch is not back"
+            );
+            let warning =
+                |line: &String| line.starts_with("cannot find out whether a write succeeded; grant");
+            assert_eq!(logs.take().into_iter().filter(warning).count(), reads.len(), "{write:?}, {code}");
+        }
+    }
+    // Who may not list reads the object.
+    let world = world_with_agents(&objects).await;
+    let faults = [loses(Verb::Delete), refuses(Verb::List, 403)];
+    assert_eq!(around_in(&world, &faults, |ctx| write_ignored(ctx, Verb::Delete)).await, ["[]"]);
 }
 
 #[tokio::test(start_paused = true)]
