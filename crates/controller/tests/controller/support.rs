@@ -11,7 +11,10 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
-use tracing::subscriber::NoSubscriber;
+use tracing::subscriber::{DefaultGuard, NoSubscriber};
+use tracing::{Metadata, Subscriber, span};
+use tracing_subscriber::layer::{Context as Layers, Layer, SubscriberExt as _};
+use tracing_subscriber::registry::{LookupSpan, Registry};
 
 /// The end of most reconciles.
 pub fn done() -> Result<Action, Error> {
@@ -81,50 +84,64 @@ impl Log {
 
 /// Collects this crate's log lines and spans of this thread at `DEBUG` and above, as `message field=value` and
 /// `span name field=value`, until the guard is dropped.
-pub fn capture_logs() -> (Log, tracing::subscriber::DefaultGuard) {
+pub fn capture_logs() -> (Log, DefaultGuard) {
     capture_logs_of("kube_informer_controller")
 }
 
 /// As `capture_logs`, of the crates whose names start with `prefix`.
-pub fn capture_logs_of(prefix: &'static str) -> (Log, tracing::subscriber::DefaultGuard) {
+pub fn capture_logs_of(prefix: &'static str) -> (Log, DefaultGuard) {
+    capture(prefix, false)
+}
+
+/// As `capture_logs`. The line of an event in a span is `message field=value in span name field=value`.
+pub fn capture_logs_in_spans() -> (Log, DefaultGuard) {
+    capture("kube_informer_controller", true)
+}
+
+fn capture(prefix: &'static str, shows_spans: bool) -> (Log, DefaultGuard) {
     // While there is only one subscriber, tracing asks just the thread that first reaches a log statement whether it is
     // enabled, and applies the answer to all threads. A second subscriber avoids that.
     let _ = tracing::subscriber::set_global_default(NoSubscriber::default());
     let log = Log::default();
-    let guard = tracing::subscriber::set_default(Capture { log: log.clone(), prefix });
+    let capture = Capture { log: log.clone(), prefix, shows_spans };
+    let guard = tracing::subscriber::set_default(Registry::default().with(capture));
     (log, guard)
 }
 
 struct Capture {
     log: Log,
     prefix: &'static str,
+    /// Whether the line of an event has its span.
+    shows_spans: bool,
 }
 
-impl tracing::Subscriber for Capture {
-    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+/// The line of a span.
+struct SpanLine(String);
+
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Capture {
+    fn enabled(&self, metadata: &Metadata<'_>, _: Layers<'_, S>) -> bool {
         *metadata.level() <= tracing::Level::DEBUG && metadata.target().starts_with(self.prefix)
     }
 
-    fn new_span(&self, span: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+    fn on_new_span(&self, span: &span::Attributes<'_>, id: &span::Id, layers: Layers<'_, S>) {
         let mut line = Line::default();
         span.record(&mut line);
-        self.log.note(format!("span {}{}", span.metadata().name(), line.fields));
-        tracing::span::Id::from_u64(1)
+        let line = format!("span {}{}", span.metadata().name(), line.fields);
+        self.log.note(&line);
+        layers.span(id).unwrap().extensions_mut().insert(SpanLine(line));
     }
 
-    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
-
-    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
-
-    fn event(&self, event: &tracing::Event<'_>) {
+    fn on_event(&self, event: &tracing::Event<'_>, layers: Layers<'_, S>) {
         let mut line = Line::default();
         event.record(&mut line);
-        self.log.note(format!("{}{}", line.message, line.fields));
+        let mut text = format!("{}{}", line.message, line.fields);
+        if let Some(span) = layers.event_span(event).filter(|_| self.shows_spans) {
+            let extensions = span.extensions();
+            let SpanLine(span) = extensions.get().unwrap();
+            text = format!("{text} in {span}");
+        }
+        self.log.note(text);
     }
-
-    fn enter(&self, _: &tracing::span::Id) {}
-
-    fn exit(&self, _: &tracing::span::Id) {}
 }
 
 #[derive(Default)]

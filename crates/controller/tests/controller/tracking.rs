@@ -28,7 +28,7 @@ use tokio::time::sleep;
 use tower::retry::RetryLayer;
 use tower::{BoxError, ServiceBuilder, ServiceExt, service_fn};
 
-use crate::support::{Log, capture_logs, done};
+use crate::support::{Log, capture_logs, capture_logs_in_spans, done};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -875,6 +875,38 @@ async fn c6_a_write_that_the_client_repeated_is_awaited() {
         assert_eq!(log.next(1).await, [r#"["old"]"#]);
         assert_eq!(log.next(1).await, [expected]);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_of_a_reconcile_and_of_its_writes_are_in_its_span() {
+    let world = world(&[object("ConfigMap", "a"), object("ConfigMap", "b")]).await;
+    let (logs, _guard) = capture_logs_in_spans();
+    let reconcile = async |ctx: Context<()>, _: Key| {
+        tracing::info!(target: "kube_informer_controller", "reconciling");
+        ctx.apply(&secret("new")).await.unwrap_err();
+        Ok::<_, Error>(Action::RequeueAfter(SECOND))
+    };
+    // No request is answered.
+    let answer = |_: http::Request<kube_client::client::Body>| async {
+        Err::<http::Response<kube_client::client::Body>, _>(BoxError::from("broken"))
+    };
+    let builder = Controller::builder("t", &world.maps).owns(&world.secrets).concurrency(1);
+    let builder = builder.client(Client::new(service_fn(answer), "default"));
+    let _manager = testing::start(Manager::new().controller(builder.build((), reconcile).unwrap()));
+    // Before the next reconcile of a key, its write is settled, which fails.
+    sleep(2 * SECOND).await;
+
+    let logs = logs.take();
+    let spans_of = |message: &str| {
+        let lines = logs.iter().filter(|line| line.starts_with(message));
+        lines.map(|line| line.split_once(" in span ").map_or("", |(_, span)| span)).collect::<Vec<_>>()
+    };
+    let reconciles =
+        [r#"reconcile controller="t" key=default/a id=0"#, r#"reconcile controller="t" key=default/b id=1"#];
+    assert_eq!(spans_of("reconciling"), reconciles);
+    assert_eq!(spans_of("the outcome of a write is unknown"), reconciles, "the task of a write emits it");
+    let outside = spans_of("cannot find out whether an earlier write succeeded");
+    assert!(outside.len() > 1 && outside.iter().all(|span| span.is_empty()), "{logs:#?}");
 }
 
 /// Cuts the watch on secrets, and opens it again only after an hour.
