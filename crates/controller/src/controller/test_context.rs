@@ -38,7 +38,7 @@ pub struct TestContext<D> {
     failures: u32,
     term: Option<Term>,
     stop: Stop,
-    writes: Recorded,
+    recorded: Recorded,
 }
 
 /// A write that a reconcile made. Prints as `PATCH /api/v1/namespaces/web/configmaps/settings`.
@@ -56,7 +56,14 @@ pub struct RecordedWrite {
 /// Returns an informer with its kind erased.
 type SharedInformer = Arc<dyn Fn() -> Box<dyn Watched> + Send + Sync>;
 
-type Recorded = Arc<Mutex<Vec<RecordedWrite>>>;
+type Recorded = Arc<Mutex<WriteLog>>;
+
+/// The writes that were not taken yet, and the number of all writes.
+#[derive(Default)]
+struct WriteLog {
+    writes: Vec<RecordedWrite>,
+    count: usize,
+}
 
 /// How long a key waits for its own writes. Keys of test contexts are not queued, so the limit is never reached.
 const WRITE_WAIT: Duration = Duration::from_secs(30);
@@ -107,7 +114,7 @@ impl<D> Context<D> {
             failures: 0,
             term: None,
             stop: Stop::new(),
-            writes: Recorded::default(),
+            recorded: Recorded::default(),
         }
     }
 }
@@ -178,7 +185,7 @@ impl<D> TestContext<D> {
 
     /// A context for a key.
     pub fn context(&self, key: &Key) -> Context<D> {
-        let recording = Recording { client: self.client.clone(), writes: self.writes.clone() };
+        let recording = Recording { client: self.client.clone(), recorded: self.recorded.clone() };
         let queue = WorkQueue::<Key>::builder().build();
         let tools = Tools {
             name: "test".into(),
@@ -209,7 +216,16 @@ impl<D> TestContext<D> {
 
     /// The writes of all contexts so far, in order. Dry runs are not recorded.
     pub fn take_writes(&self) -> Vec<RecordedWrite> {
-        std::mem::take(&mut self.writes.lock())
+        std::mem::take(&mut self.recorded.lock().writes)
+    }
+}
+
+impl WriteLog {
+    /// Records a write. Returns its number.
+    fn add(&mut self, write: RecordedWrite) -> usize {
+        self.writes.push(write);
+        self.count += 1;
+        self.count
     }
 }
 
@@ -226,14 +242,16 @@ impl fmt::Display for RecordedWrite {
 
 impl<D> fmt::Debug for TestContext<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TestContext").field("writes", &self.writes.lock().len()).finish_non_exhaustive()
+        f.debug_struct("TestContext")
+            .field("writes", &self.recorded.lock().writes.len())
+            .finish_non_exhaustive()
     }
 }
 
 /// Records writes, and answers them if there is no server.
 struct Recording {
     client: Option<Client>,
-    writes: Recorded,
+    recorded: Recorded,
 }
 
 impl Service<Request<Body>> for Recording {
@@ -246,30 +264,31 @@ impl Service<Request<Body>> for Recording {
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let (client, writes) = (self.client.clone(), self.writes.clone());
+        let (client, recorded) = (self.client.clone(), self.recorded.clone());
         async move {
             let write = WriteRequest::of(&request);
             let (parts, body) = request.into_parts();
             let bytes = body.collect_bytes().await?;
             let body = serde_json::from_slice::<Value>(&bytes).unwrap_or_default();
-            if write.is_some() {
+            let write = write.map(|write| {
                 let (method, path) = (parts.method.to_string(), parts.uri.path().to_owned());
-                writes.lock().push(RecordedWrite { method, path, body: body.clone() });
-            }
+                (write, recorded.lock().add(RecordedWrite { method, path, body: body.clone() }))
+            });
             match client {
                 Some(client) => client.send(Request::from_parts(parts, Body::from(bytes))).await,
-                None => Ok(answer(&parts.method, write, body, writes.lock().len())),
+                None => Ok(answer(&parts.method, write, body)),
             }
         }
         .boxed()
     }
 }
 
-/// The answer without a server: the object that was sent, as stored.
-fn answer(method: &Method, write: Option<WriteRequest>, mut body: Value, number: usize) -> Response<Body> {
+/// The answer without a server: the object that was sent, as stored. Its generated name, uid and resourceVersion have the number of the
+/// write.
+fn answer(method: &Method, write: Option<(WriteRequest, usize)>, mut body: Value) -> Response<Body> {
     let (code, body) = match (method, write) {
-        (&Method::DELETE, Some(write)) => (StatusCode::OK, deleted(&write.target)),
-        (method, Some(write)) => {
+        (&Method::DELETE, Some((write, _))) => (StatusCode::OK, deleted(&write.target)),
+        (method, Some((write, number))) => {
             let WriteTarget { namespace, name, .. } = write.target;
             let name = name.unwrap_or_else(|| format!("generated-{number}"));
             if !body.is_object() {

@@ -690,6 +690,45 @@ async fn a_test_context_has_all_informers_a_field_manager_and_a_term() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_test_context_has_a_client_failures_and_a_stop() {
+    let World { server, .. } = world(&[]).await;
+    let test = Context::for_test(()).client(server.client().unwrap()).failures(3);
+    let ctx = test.context(&Key::new("default", "a"));
+    let secrets = Api::<Secret>::default_namespaced(ctx.client());
+    secrets.create(&PostParams::default(), &secret("new")).await.unwrap();
+    let secrets = Api::<Secret>::default_namespaced(server.client().unwrap());
+    assert!(secrets.get_opt("new").await.unwrap().is_some(), "the client's server has it");
+    assert_eq!(test.take_writes().len(), 1);
+
+    assert_eq!(ctx.failures(), 3);
+    assert!(!ctx.is_stopping());
+    test.stop();
+    ctx.stopping().await;
+    assert!(ctx.is_stopping() && test.context(ctx.key()).is_stopping());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_controller_with_a_client_of_its_own_writes_with_it() {
+    let world = world(&[object("ConfigMap", "a")]).await;
+    let reconcile = async |ctx: Context<Log>, _: Key| {
+        ctx.apply(&secret("applied")).await?;
+        api(&ctx).create(&PostParams::default(), &secret("created")).await?;
+        Ok::<_, Error>(Action::Done)
+    };
+    let builder = Controller::builder("t", &world.maps).client(tagged(&world.server, "writer"));
+    let controller = builder.build(Log::default(), reconcile).unwrap();
+    let manager = testing::start(Manager::new().controller(controller));
+    testing::settle(&world.server, &manager).await.unwrap();
+    let requests = world.server.requests();
+    let written = |verb| {
+        let counts = requests.iter().filter(move |count| count.verb == Some(verb));
+        counts.map(|count| (&*count.user_agent, count.requests)).collect::<Vec<_>>()
+    };
+    assert_eq!(written(Verb::Patch), [("writer", 1)]);
+    assert_eq!(written(Verb::Create), [("writer", 1)]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_test_context_without_a_server_answers_writes_and_has_no_objects() {
     let test = Context::for_test(());
     let ctx = test.context(&Key::new("web", "a"));
@@ -723,6 +762,13 @@ async fn a_test_context_without_a_server_answers_writes_and_has_no_objects() {
     );
     assert_eq!(writes[1].body, patch);
     assert!(test.take_writes().is_empty());
+
+    // Names, uids and resourceVersions do not repeat after the writes were taken.
+    let metadata = ObjectMeta { generate_name: Some("a-".to_owned()), ..ObjectMeta::default() };
+    let created = secrets.create(&PostParams::default(), &Secret { metadata, ..Secret::default() }).await;
+    let ObjectMeta { name, uid, resource_version, .. } = created.unwrap().metadata;
+    let numbered = (name.as_deref(), uid.as_deref(), resource_version.as_deref());
+    assert_eq!(numbered, (Some("generated-4"), Some("uid-4"), Some("4")));
 }
 
 #[tokio::test(start_paused = true)]
