@@ -120,7 +120,7 @@ async fn settle_at(servers: &[(Option<&str>, &Server)], manager: &RunningManager
         };
         let reason = manager.unsettled.iter().find_map(|unsettled| unsettled(&revision));
         match &reason {
-            // Require two checks in a row: an event may be on its way from one part to the next.
+            // Require two checks in a row: an event, or a key whose write has arrived, may be on its way from one part to the next.
             None if settled_at.as_ref() == Some(&at) => return Ok(()),
             None => settled_at = Some(at.clone()),
             Some(_) => settled_at = None,

@@ -223,8 +223,16 @@ impl<T: Clone + Eq + Hash + Send + 'static> WorkQueue<T> {
 
     /// How long until the first delayed key is due; `None` if no key is delayed.
     pub fn next_due(&self) -> Option<Duration> {
-        let due = self.inner.shared.with(|core| core.next_due())?;
-        Some(Duration::from_nanos(due.saturating_sub(self.inner.clock.now())))
+        self.outstanding().1
+    }
+
+    /// Returns the number of keys that are queued or with a worker, and how long until the first delayed key is due. Both values are of
+    /// one moment, so a key that moves between the three places is never missed.
+    #[doc(hidden)]
+    pub fn outstanding(&self) -> (usize, Option<Duration>) {
+        let (unfinished, due) = self.inner.shared.with(|core| (core.unfinished(), core.next_due()));
+        let until = |due: u64| Duration::from_nanos(due.saturating_sub(self.inner.clock.now()));
+        (unfinished, due.map(until))
     }
 
     /// Refuses new keys from now on and drops delayed keys. Workers still receive the keys that are queued. This call does not wait

@@ -109,6 +109,24 @@ async fn a_key_is_queued_once() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_key_is_outstanding_from_its_add_until_its_worker_is_done() {
+    let queue = WorkQueue::new();
+    assert_eq!(queue.outstanding(), (0, None));
+    queue.add_after("foo", ms(50)).unwrap();
+    queue.add("bar").unwrap();
+    assert_eq!(queue.outstanding(), (1, Some(ms(50))));
+    let bar = queue.get().await.unwrap();
+    assert_eq!(queue.outstanding(), (1, Some(ms(50))), "a worker has it");
+    bar.done();
+    assert_eq!(queue.outstanding(), (0, Some(ms(50))));
+    let foo = queue.get().await.unwrap();
+    assert_eq!(queue.outstanding(), (1, None));
+    queue.add_after(*foo, ms(20)).unwrap();
+    foo.done();
+    assert_eq!(queue.outstanding(), (0, Some(ms(20))));
+}
+
 // TestReinsert
 #[tokio::test]
 async fn a_key_added_while_with_a_worker_is_queued_again_when_done() {

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use kube_informer::Key;
@@ -12,11 +11,9 @@ use super::clusters::Member;
 use super::trigger::Listening;
 use super::worker::Job;
 
-/// What the workers of a controller are doing.
+/// What the workers of a controller have done.
 #[derive(Debug, Default)]
 pub(super) struct Activity {
-    /// Keys that workers hold.
-    running: AtomicUsize,
     /// Keys that failed and are retried, with their errors.
     failing: Mutex<BTreeMap<Key, String>>,
 }
@@ -25,14 +22,6 @@ pub(super) struct Activity {
 const DUE_SOON: Duration = Duration::from_secs(1);
 
 impl Activity {
-    pub(super) fn took_key(&self) {
-        self.running.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(super) fn returned_key(&self) {
-        self.running.fetch_sub(1, Ordering::Relaxed);
-    }
-
     pub(super) fn fails(&self, key: &Key, error: &impl fmt::Display) {
         self.failing.lock().insert(key.clone(), format!("{error:#}"));
     }
@@ -66,23 +55,28 @@ impl<D> Job<D> {
         // A reconcile that ran when its cluster was removed may have failed since.
         let is_checked =
             |key: &Key| revisions(key.cluster()).is_some() && self.members.get(key.cluster()).is_some();
-        let reason =
-            if let Some(reason) = self.members.all().iter().find_map(|member| member.unsettled(revisions)) {
-                reason
-            } else if let Some((key, error)) = intake.activity.first_failing(is_checked) {
-                format!("{key} fails: {error}")
-            } else if intake.activity.running.load(Ordering::Relaxed) > 0 {
-                "a reconcile is running".to_owned()
-            } else if !intake.queue.is_empty() {
-                format!("{} keys are queued", intake.queue.len())
-            } else if intake.writes.pending() > 0 {
-                format!("{} keys wait for their own writes", intake.writes.pending())
-            } else if let Some(due) = intake.queue.next_due().filter(|due| *due <= DUE_SOON) {
-                format!("a key is due in {due:?}")
-            } else {
-                return None;
-            };
-        Some(format!("controller `{}`: {reason}", self.name))
+        if let Some(reason) = self.members.all().iter().find_map(|member| member.unsettled(revisions)) {
+            return Some(self.because(&reason));
+        }
+        // The queue counts a key until its worker is done with it. By then, the worker has recorded why the key is not finished: these
+        // records are read after the queue, so a key that moves from one to the other is not missed.
+        let (unfinished, due) = intake.queue.outstanding();
+        let reason = if let Some((key, error)) = intake.activity.first_failing(is_checked) {
+            format!("{key} fails: {error}")
+        } else if unfinished > 0 {
+            format!("{unfinished} keys are queued or reconciled")
+        } else if intake.writes.pending() > 0 {
+            format!("{} keys wait for their own writes", intake.writes.pending())
+        } else if let Some(due) = due.filter(|due| *due <= DUE_SOON) {
+            format!("a key is due in {due:?}")
+        } else {
+            return None;
+        };
+        Some(self.because(&reason))
+    }
+
+    fn because(&self, reason: &str) -> String {
+        format!("controller `{}`: {reason}", self.name)
     }
 }
 
@@ -99,5 +93,54 @@ impl Member {
         }
         let is_idle = self.is_warm() && self.listening.iter().all(Listening::is_idle);
         (!is_idle).then(|| "it has pending events".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, AtomicUsize};
+
+    use futures::FutureExt;
+    use futures::future::ready;
+    use kube_workqueue::WorkQueue;
+
+    use super::super::clusters::Members;
+    use super::super::intake::Intake;
+    use super::super::report::Reports;
+    use super::super::writes::Writes;
+    use super::*;
+    use crate::{Action, Retry};
+
+    fn job() -> Job<()> {
+        let intake = Arc::new(Intake::new(WorkQueue::new(), 10, Writes::new(DUE_SOON), None));
+        let (members, _) = Members::new("t".into(), intake.clone(), "t".to_owned());
+        Job {
+            name: "t".into(),
+            data: Arc::new(()),
+            intake,
+            members,
+            reconcile: Box::new(|_, _| ready(Ok(Action::Done)).boxed()),
+            policy: Box::new(|_| Retry::Backoff),
+            reports: Reports::default(),
+            deadline: None,
+            reconciles: AtomicU64::new(0),
+            cut_short: AtomicUsize::new(0),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_key_that_a_worker_has_just_taken_is_left_to_do() {
+        let job = job();
+        let unsettled = || job.unsettled(&|_| None);
+        assert_eq!(unsettled(), None);
+        job.intake.add(Key::new("web", "a"), 0);
+        let left = Some("controller `t`: 1 keys are queued or reconciled".to_owned());
+        assert_eq!(unsettled(), left);
+        // The worker has not begun with the key.
+        let taken = job.intake.queue.get().await;
+        assert_eq!(unsettled(), left);
+        drop(taken);
+        assert_eq!(unsettled(), None);
     }
 }

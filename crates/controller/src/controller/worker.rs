@@ -353,8 +353,6 @@ impl<D: Send + Sync + 'static> Job<D> {
 
 impl<'a, D> Taken<'a, D> {
     fn new(job: &'a Job<D>, work: Work<Key>) -> Self {
-        #[cfg(feature = "testing")]
-        job.intake.activity.took_key();
         Self { job, work, is_leaving: false, started: false, finished: false }
     }
 
@@ -371,8 +369,6 @@ impl<'a, D> Taken<'a, D> {
 
 impl<D> Drop for Taken<'_, D> {
     fn drop(&mut self) {
-        #[cfg(feature = "testing")]
-        self.job.intake.activity.returned_key();
         if self.is_leaving {
             self.job.intake.leaves(self.work.clone());
         }
