@@ -17,7 +17,7 @@ pub struct ShardStatus {
     pub identity: String,
     /// Its seat.
     pub seat: Option<u32>,
-    /// The number of replicas that share the work, as last observed.
+    /// The number of replicas that hold a seat and are not leaving, as last observed.
     pub members: usize,
     /// The number of all slots.
     pub slots: u32,
@@ -142,7 +142,7 @@ mod metrics {
     /// | metric | labels | |
     /// |---|---|---|
     /// | `shard_slots_owned` | `name` | slots that this replica works on |
-    /// | `shard_members` | `name` | replicas that share the work, as last observed |
+    /// | `shard_members` | `name` | replicas that hold a seat and are not leaving, as last observed |
     /// | `shard_hand_overs_total` | `name`, `direction` | slots `gained`, `released`, or `lost` with the seat or with the slot's record |
     /// | `shard_unowned_seconds_total` | `name` | how long the gained slots had no working owner |
     #[derive(Clone, Debug, Default)]
@@ -169,7 +169,7 @@ mod metrics {
             let all = cells.iter().map(|cell| (cell.name.clone(), cell.get())).collect::<Vec<_>>();
             let gauges: [(&str, &str, fn(&ShardStatus) -> usize); 2] = [
                 ("shard_slots_owned", "Slots that this replica works on", |status| status.working.len()),
-                ("shard_members", "Replicas that share the work", |status| status.members),
+                ("shard_members", "Replicas that hold a seat and are not leaving", |status| status.members),
             ];
             for (metric, help, value) in gauges {
                 let mut family =
