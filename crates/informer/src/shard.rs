@@ -176,7 +176,8 @@ impl Shard {
 
     /// The ranges to request: all of this shard's, and what lies between them if there would be too many. `None` for
     /// everything, or nothing.
-    pub(crate) fn selector(&self) -> Option<ShardSelector> {
+    #[doc(hidden)]
+    pub fn selector(&self) -> Option<ShardSelector> {
         // The deliberate bug is off by one slot.
         let skipped = usize::from(deliberate_bug!("wrong-hash-range"));
         let exact = ShardSelector::from_slots(self.field, self.slots().skip(skipped), self.of)?;
