@@ -2,8 +2,9 @@
 //! Available with the feature `building-blocks`. This module may change faster than the root of the crate.
 //!
 //! Objects move one way: a [`ListerWatcher`] lists and watches, a [`Reflector`] follows it and writes to a [`Sink`], the queue's
-//! reader takes deltas and applies them to a [`Store`]. Each type's documentation has an example that uses it alone; the example
-//! `reflector_to_indexer` runs all of them together.
+//! reader takes deltas and applies them to a [`Store`]. The documentation of each part in the table has an example that uses it alone
+//! (for [`FunctionSource`], that of [`ListerWatcher`]); the example `reflector_to_indexer` connects a source, a [`Reflector`], a
+//! [`DeltaFifo`] and an [`Indexer`]. The other types are what the parts exchange, their options and their errors.
 //!
 //! | part | client-go |
 //! |---|---|
