@@ -270,7 +270,8 @@ impl<K: DeserializeOwned + Send + Sync + 'static> InformerBuilder<K> {
     ///
     /// The function must be deterministic, and must not change type, name, uid or resourceVersion. An object that cannot be
     /// decoded is skipped and [reported](Self::on_error), as is one that a [`try_transform`](Self::try_transform) function
-    /// rejects. A factory does not share informers with a transform.
+    /// rejects. A factory does not share informers that have a transform of their own. It shares those with only the transform of
+    /// its [defaults](crate::InformerFactory::defaults).
     pub fn transform(self, change: impl Fn(&mut K) + Send + Sync + 'static) -> Self
     where
         K: Serialize,

@@ -102,7 +102,8 @@ pub struct ScopeStatus {
     /// When the last list, event or bookmark was received.
     pub received_at: Option<Instant>,
     /// How many objects and events of other shards were received and dropped. It grows if the server does not support
-    /// `shardSelector`, or if the shard is by owner, label or field.
+    /// `shardSelector`, if the shard is by owner, label or field, or if it has more than 32 ranges of adjacent slots: a request names
+    /// at most 32, which then cover some slots of other shards.
     #[cfg_attr(not(feature = "shards"), doc(hidden))]
     pub foreign_objects: u64,
     pub(crate) reflector: ReflectorStatus,

@@ -41,7 +41,7 @@ pub enum Change {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Origin {
-    /// It is part of the initial list.
+    /// It is part of the initial list, also of a namespace or slot that was added later, or of the state when listening began.
     Initial,
     /// A watch reported it.
     Live,
