@@ -12,10 +12,10 @@ use educe::Educe;
 use kube_wire::path::PathReader;
 use kube_wire::{FieldPath, InvalidSelector, LabelSelector};
 
+use crate::Key;
 use crate::informer::{Decoder, LabelQuery, ListenerConfig, Object, Owner, Subscription};
 use crate::object::StoredObject;
 use crate::store::{IndexError, Snapshot};
-use crate::{DecodeError, Key};
 
 /// Reads from an informer's store. Cheap to clone and to narrow; holding it keeps the informer running.
 ///
@@ -208,7 +208,7 @@ impl<K> View<K> {
 
     /// The resourceVersion up to which the view has everything of a scope: all namespaces, or one of those that the informer was
     /// built with (see [`Informer::status`](crate::Informer::status)).
-    #[cfg_attr(not(feature = "building-blocks"), doc(hidden))]
+    #[cfg(feature = "building-blocks")]
     pub fn resource_version(&self, scope: crate::scope::Scope) -> &str {
         self.snapshot.resource_version(scope)
     }
@@ -221,8 +221,8 @@ impl<K> View<K> {
 
     /// Decodes all objects on several threads. Returns the values in the order of [`iter`](Self::iter), and blocks the
     /// calling thread meanwhile. To decode only some of the objects, use [`iter`](Self::iter).
-    #[cfg_attr(not(feature = "building-blocks"), doc(hidden))]
-    pub fn decode_parallel(&self, threads: usize) -> Vec<Result<Arc<K>, DecodeError>>
+    #[cfg(feature = "building-blocks")]
+    pub fn decode_parallel(&self, threads: usize) -> Vec<Result<Arc<K>, crate::DecodeError>>
     where
         K: Send + Sync,
     {

@@ -245,7 +245,8 @@ impl<K: DeserializeOwned + Send + Sync + 'static> InformerBuilder<K> {
     {
         self.settings.indexes_values = true;
         let (decode, identity) = (self.decode.clone(), Index::identity_of(&values));
-        let index = Index::try_by(name, move |object| Ok(values(&object.read(|kept| decode.value(kept))?)));
+        let index =
+            Index::by_fallible(name, move |object| Ok(values(&object.read(|kept| decode.value(kept))?)));
         self.index(&index.identified_by(identity))
     }
 

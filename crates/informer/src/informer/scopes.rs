@@ -89,8 +89,10 @@ pub(super) struct Selection {
 #[non_exhaustive]
 pub struct ScopeStatus {
     /// Its number in the store.
-    #[cfg_attr(not(feature = "building-blocks"), doc(hidden))]
+    #[cfg(feature = "building-blocks")]
     pub scope: Scope,
+    #[cfg(not(feature = "building-blocks"))]
+    pub(crate) scope: Scope,
     /// The namespace; `None` for all of them.
     pub namespace: Option<String>,
     /// A description of what is watched.
@@ -104,8 +106,10 @@ pub struct ScopeStatus {
     /// How many objects and events of other shards were received and dropped. It grows if the server does not support
     /// `shardSelector`, if the shard is by owner, label or field, or if it has more than 32 ranges of adjacent slots: a request names
     /// at most 32, which then cover some slots of other shards.
-    #[cfg_attr(not(feature = "shards"), doc(hidden))]
+    #[cfg(feature = "shards")]
     pub foreign_objects: u64,
+    #[cfg(not(feature = "shards"))]
+    pub(crate) foreign_objects: u64,
     pub(crate) reflector: ReflectorStatus,
 }
 

@@ -279,7 +279,7 @@ impl Settings {
         }
         let mut indexes = self.indexes;
         if !indexes.iter().any(|index| index.name() == Index::NAMESPACE) {
-            indexes.push(Index::namespace());
+            indexes.push(Index::by_namespace());
         }
         let store = Arc::new(Store::new(indexes.iter().cloned().fold(store, StoreConfig::index))?);
         let transform = self.transform.map(|transform| (transform, projection));

@@ -50,7 +50,7 @@ enum IndexSource {
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum IndexError {
-    /// An index of that name exists. (`namespace` is the name of [`Index::namespace`].)
+    /// An index of that name exists. (`namespace` is the name of the index that every informer has.)
     #[error("cannot add index `{0}`: the name is taken; choose another")]
     Duplicate(Arc<str>),
     /// There is no index of that name.
@@ -104,8 +104,12 @@ impl Index {
     pub(crate) const NAMESPACE: &'static str = "namespace";
 
     /// By namespace, so that listing one does not scan the others. Its name is `namespace`. Every informer has it.
-    #[cfg_attr(not(feature = "building-blocks"), doc(hidden))]
+    #[cfg(feature = "building-blocks")]
     pub fn namespace() -> Self {
+        Self::by_namespace()
+    }
+
+    pub(crate) fn by_namespace() -> Self {
         Self::new(Self::NAMESPACE, IndexSource::Namespace)
     }
 
@@ -132,12 +136,22 @@ impl Index {
     where
         V: IntoIterator<Item = String>,
     {
-        Self::try_by(name, move |object| Ok(values(object)))
+        Self::by_fallible(name, move |object| Ok(values(object)))
     }
 
     /// By the values that a function returns. If it fails, the error is reported, and the index does not find the object.
-    #[cfg_attr(not(feature = "building-blocks"), doc(hidden))]
+    #[cfg(feature = "building-blocks")]
     pub fn try_by<V>(
+        name: &str,
+        values: impl Fn(&StoredObject) -> Result<V, Box<dyn Error + Send + Sync>> + Send + Sync + 'static,
+    ) -> Self
+    where
+        V: IntoIterator<Item = String>,
+    {
+        Self::by_fallible(name, values)
+    }
+
+    pub(crate) fn by_fallible<V>(
         name: &str,
         values: impl Fn(&StoredObject) -> Result<V, Box<dyn Error + Send + Sync>> + Send + Sync + 'static,
     ) -> Self
