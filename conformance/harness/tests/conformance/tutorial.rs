@@ -2,7 +2,8 @@
 //!
 //! `cargo xtask conformance` follows the other steps of the page first, and passes the folder of the package. The commands under
 //! `<!-- cluster -->` are run from the page, with its manifests. Without a kubelet, no pod runs: the test starts the operator as the
-//! Deployment of the manifests would, with a token of its service account, and writes the status of the page's Deployment.
+//! Deployment of the manifests would, with a token of its service account, and writes the status of the page's Deployment. For
+//! `cargo run`, it starts the program that those steps have built. The last commands also run on the embedded server.
 
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
@@ -10,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{env, fs};
 
+use embedded_apiserver::Server;
 use kube_informer_conformance::{Programs, RealServer};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -22,35 +24,32 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// The user that the API server sees.
 const ACCOUNT: &str = "system:serviceaccount:page-operator:page-operator";
 
-/// A cluster, and the package that a reader has written.
-struct Tutorial {
-    server: RealServer,
+/// A reader's machine.
+struct Machine {
+    /// The package that the reader has written.
     package: PathBuf,
+    home: PathBuf,
+    kubeconfig: PathBuf,
 }
 
-impl Tutorial {
-    /// Starts a cluster. The admission plugin checks who may set `blockOwnerDeletion`, as on OpenShift.
-    async fn start() -> Self {
+impl Machine {
+    fn new(home: &Path, kubeconfig: PathBuf) -> Self {
         let package = env::var_os("KUBE_INFORMER_TUTORIAL").map(PathBuf::from).expect(
             "KUBE_INFORMER_TUTORIAL is not set; `cargo xtask conformance` sets it without arguments of `cargo test`, or if \
              one of them contains `tutorial`",
         );
-        let server = RealServer::builder(Programs::required())
-            .controllers(["garbage-collector-controller"])
-            .flag("--enable-admission-plugins=OwnerReferencesPermissionEnforcement")
-            .start();
-        Self { server: server.await.unwrap(), package }
+        Self { package, home: home.to_owned(), kubeconfig }
     }
 
     /// Runs commands of the page in the folder of the package, and returns their output.
     async fn run(&self, commands: &str) -> String {
-        let programs = self.server.programs().directory().display().to_string();
+        let programs = Programs::required().directory().display().to_string();
         let output = Command::new("bash")
             .args(["-euc", commands])
             .current_dir(&self.package)
             .env("PATH", format!("{programs}:{}", env::var("PATH").unwrap_or_default()))
-            .env("KUBECONFIG", self.server.kubeconfig())
-            .env("HOME", self.server.directory())
+            .env("KUBECONFIG", &self.kubeconfig)
+            .env("HOME", &self.home)
             .stdin(Stdio::null())
             .kill_on_drop(true)
             .output()
@@ -60,6 +59,62 @@ impl Tutorial {
         let (errors, log) = (String::from_utf8_lossy(&output.stderr), self.log());
         assert!(output.status.success(), "{commands}{shown}{errors}\nthe operator's log:\n{log}");
         shown
+    }
+
+    fn start_operator(&self, kubeconfig: &Path) -> Child {
+        let log = fs::File::create(self.log_file()).unwrap();
+        let mut operator = Command::new(self.package.join("operator"));
+        operator
+            .env_clear()
+            .env("KUBECONFIG", kubeconfig)
+            .stdin(Stdio::null())
+            .stderr(log)
+            .kill_on_drop(true);
+        operator.spawn().unwrap()
+    }
+
+    /// Follows the end of the page: the operator runs on this machine.
+    async fn follow_end(&self, [create, run]: [&str; 2]) {
+        self.run(create).await;
+        assert_eq!(run, "cargo run\n", "the test starts the program that was built instead");
+        let mut operator = self.start_operator(&self.kubeconfig);
+        for child in ["configmap/hello", "deployment/hello"] {
+            self.run(&format!("kubectl wait --for=create {child} --timeout=2m\n")).await;
+        }
+        let status = stop_operator(&mut operator, Signal::INT).await;
+        assert!(status.success(), "{status}\n{}", self.log());
+    }
+
+    fn log_file(&self) -> PathBuf {
+        self.home.join("operator.log")
+    }
+
+    /// The log of the operator's last run.
+    fn log(&self) -> String {
+        fs::read_to_string(self.log_file()).unwrap_or_default()
+    }
+}
+
+/// A cluster, and a machine that can reach it.
+struct Tutorial {
+    server: RealServer,
+    machine: Machine,
+}
+
+impl Tutorial {
+    /// Starts a cluster. The admission plugin checks who may set `blockOwnerDeletion`, as on OpenShift.
+    async fn start() -> Self {
+        let server = RealServer::builder(Programs::required())
+            .controllers(["garbage-collector-controller", "namespace-controller"])
+            .flag("--enable-admission-plugins=OwnerReferencesPermissionEnforcement")
+            .start();
+        let server = server.await.unwrap();
+        let machine = Machine::new(server.directory(), server.kubeconfig());
+        Self { server, machine }
+    }
+
+    async fn run(&self, commands: &str) -> String {
+        self.machine.run(commands).await
     }
 
     async fn kubectl(&self, args: &[&str]) -> String {
@@ -77,19 +132,11 @@ impl Tutorial {
         config["users"] = json!([{"name": "admin", "user": {"token": token.trim()}}]);
         let path = self.server.directory().join("operator-kubeconfig");
         fs::write(&path, config.to_string()).unwrap();
-        let log = fs::File::create(self.log_file()).unwrap();
-        let mut operator = Command::new(self.package.join("operator"));
-        operator.env_clear().env("KUBECONFIG", path).stdin(Stdio::null()).stderr(log).kill_on_drop(true);
-        operator.spawn().unwrap()
+        self.machine.start_operator(&path)
     }
 
-    fn log_file(&self) -> PathBuf {
-        self.server.directory().join("operator.log")
-    }
-
-    /// The log of the operator's last run.
     fn log(&self) -> String {
-        fs::read_to_string(self.log_file()).unwrap_or_default()
+        self.machine.log()
     }
 }
 
@@ -112,19 +159,24 @@ async fn deployment(tutorial: Arc<Tutorial>, mut stop: oneshot::Receiver<()>) ->
         tokio::select! {
             _ = operator.wait() => sleep(POLL_INTERVAL).await,
             _ = &mut stop => {
-                let id = i32::try_from(operator.id().expect("the operator has exited")).unwrap();
-                kill_process(Pid::from_raw(id).unwrap(), Signal::TERM).unwrap();
-                return operator.wait().await.unwrap();
+                return stop_operator(&mut operator, Signal::TERM).await;
             }
         }
     }
+}
+
+/// Sends a signal to the operator, and waits until it has ended.
+async fn stop_operator(operator: &mut Child, signal: Signal) -> ExitStatus {
+    let id = i32::try_from(operator.id().expect("the operator has exited")).unwrap();
+    kill_process(Pid::from_raw(id).unwrap(), signal).unwrap();
+    operator.wait().await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_commands_of_the_tutorial_work_on_a_cluster() {
     let tutorial = Arc::new(Tutorial::start().await);
     let blocks = commands();
-    let [install, ready, delete] = blocks.as_slice() else { panic!("{blocks:#?}") };
+    let [install, ready, delete, remove, create, run] = blocks.as_slice() else { panic!("{blocks:#?}") };
     let may = ["auth", "can-i", "list", "pages.example.com", "--as", ACCOUNT];
     assert!(tutorial.server.kubectl(&may).await.is_err(), "the service account has permissions already");
 
@@ -133,7 +185,7 @@ async fn the_commands_of_the_tutorial_work_on_a_cluster() {
     let shown = tutorial.run(install).await;
     assert!(shown.contains("deployment.apps/hello") && shown.contains("configmap/hello"), "{shown}");
     let html = tutorial.kubectl(&["get", "configmap", "hello", "-o", r"jsonpath={.data.index\.html}"]).await;
-    let page = fs::read_to_string(tutorial.package.join("page.yaml")).unwrap();
+    let page = fs::read_to_string(tutorial.machine.package.join("page.yaml")).unwrap();
     assert!(page.contains(&format!("html: {html}\n")), "{html}");
 
     // The controller of Deployments writes this when two pods are ready.
@@ -152,6 +204,21 @@ async fn the_commands_of_the_tutorial_work_on_a_cluster() {
     stop.send(()).unwrap();
     let status = operator.await.unwrap();
     assert!(status.success(), "{status}\n{}", tutorial.log());
+
+    tutorial.run(remove).await;
+    assert!(tutorial.server.kubectl(&may).await.is_err(), "the service account still has permissions");
+    tutorial.machine.follow_end([create, run]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_operator_of_the_tutorial_runs_on_the_embedded_server() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::builder().start().await.unwrap();
+    let kubeconfig = home.path().join("kubeconfig");
+    fs::write(&kubeconfig, server.kubeconfig().unwrap()).unwrap();
+    let blocks = commands();
+    let [.., create, run] = blocks.as_slice() else { panic!("{blocks:#?}") };
+    Machine::new(home.path(), kubeconfig).follow_end([create, run]).await;
 }
 
 /// Takes each rule from the role in turn. The page grants nothing that the operator does not need, and a refusal is logged.
