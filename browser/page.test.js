@@ -859,6 +859,17 @@ test("the clock is that of the server", async (t) => {
   await until(async () => (await time()) > earlier, "the clock moves");
 });
 
+test("the card of the server counts the simulated changes", async (t) => {
+  const page = await visit(t, "#/demo");
+  const titles = await page.locator('[aria-label="Clock"] dt').allInnerTexts();
+  assert.deepEqual(titles, ["Clock", "Running for", "Revision", "Simulated changes"]);
+  const changes = async () => (await demo.api("demo")).simulatedChanges;
+  const before = await changes();
+  await nextStatus(page, 3);
+  const shown = await number(page.locator('[aria-label="Clock"] dd').last());
+  assert.ok(before < shown && shown <= (await changes()), `${before} ${shown}`);
+});
+
 test("the overview shows reconciles, failures and the lag per handler", async (t) => {
   const page = await visit(t, "#/demo");
   const fault = page.locator('[data-fault="failing"]');

@@ -12,7 +12,7 @@ export class Demo {
   constructor(model) {
     this.model = model;
     this.switches = new Map();
-    this.facts = { time: h("dd"), uptime: h("dd"), revision: h("dd"), writes: h("dd") };
+    this.facts = { time: h("dd"), uptime: h("dd"), revision: h("dd"), changes: h("dd") };
     this.error = h("p", { class: "error", role: "alert" });
     this.list = h("div", { class: "switches" });
     this.actions = h("div", { class: "actions" });
@@ -49,7 +49,7 @@ export class Demo {
             "section",
             { class: "card", "aria-label": "Clock" },
             h("h2", {}, "Server"),
-            h("dl", { class: "facts" }, h("dt", {}, "Clock"), this.facts.time, h("dt", {}, "Running for"), this.facts.uptime, h("dt", {}, "Revision"), this.facts.revision, h("dt", {}, "Writes"), this.facts.writes),
+            h("dl", { class: "facts" }, h("dt", {}, "Clock"), this.facts.time, h("dt", {}, "Running for"), this.facts.uptime, h("dt", {}, "Revision"), this.facts.revision, h("dt", {}, "Simulated changes"), this.facts.changes),
           ),
           this.clientTable,
         ),
@@ -63,7 +63,7 @@ export class Demo {
     setText(this.facts.time, dateTime(demo.clock));
     setText(this.facts.uptime, duration(demo.uptimeSeconds));
     setText(this.facts.revision, count(demo.revision));
-    setText(this.facts.writes, count(demo.writes));
+    setText(this.facts.changes, count(demo.simulatedChanges));
     for (const fault of demo.faults) {
       const known = this.switches.get(fault.name) ?? this.control(fault);
       if (!fault.switch) continue;

@@ -901,17 +901,17 @@ async fn faults_of_the_demo_can_be_switched_and_show_in_the_timeline() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_demo_counts_only_writes_that_were_made() {
+async fn the_demo_counts_only_changes_that_were_made() {
     let world = World::new().await;
     // More than the loop can make, so most of them are dropped.
     let site = Site::demo(&world, &["--objects", "100", "--rate", "100000"]).await;
     let demo = loop {
         let demo = site.get("/api/v1/demo").await.json();
-        if demo["writes"].as_u64().unwrap() > 0 {
+        if demo["simulatedChanges"].as_u64().unwrap() > 0 {
             break demo;
         }
     };
-    assert!(demo["writes"].as_u64() <= demo["revision"].as_u64(), "every write takes a revision: {demo}");
+    assert!(demo["simulatedChanges"].as_u64() <= demo["revision"].as_u64(), "each takes a revision: {demo}");
     assert_eq!(site.process.end().await, 0);
 }
 

@@ -287,7 +287,7 @@ impl Show<'_> {
         };
         tokio::pin!(end);
         let mut chaos = Chaos::default();
-        // Writes that were due so far, and those that were made.
+        // Changes that were due so far, and those that were made.
         let (started, mut scheduled, mut written) = (Instant::now(), 0_u64, 0_u64);
         let live = screen.has_status();
         loop {

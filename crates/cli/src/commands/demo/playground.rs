@@ -58,7 +58,8 @@ pub(super) struct Stage {
     /// The server's time, in milliseconds since 1970.
     clock: AtomicI64,
     revision: AtomicU64,
-    writes: AtomicU64,
+    /// Changes that the simulation has made. The revision counts every write, of any client.
+    simulated_changes: AtomicU64,
     clients: Mutex<Vec<RequestCount>>,
 }
 
@@ -83,7 +84,7 @@ impl Stage {
             started: Instant::now(),
             clock: AtomicI64::new(clock(server)),
             revision: AtomicU64::new(server.revision()),
-            writes: AtomicU64::new(0),
+            simulated_changes: AtomicU64::new(0),
             clients: Mutex::default(),
         };
         (stage, struck)
@@ -95,10 +96,10 @@ impl Stage {
     }
 
     /// Updates the figures of the server.
-    pub(super) fn note(&self, server: &Server, writes: u64) {
+    pub(super) fn note(&self, server: &Server, simulated_changes: u64) {
         self.clock.store(clock(server), Ordering::Relaxed);
         self.revision.store(server.revision(), Ordering::Relaxed);
-        self.writes.store(writes, Ordering::Relaxed);
+        self.simulated_changes.store(simulated_changes, Ordering::Relaxed);
         *self.clients.lock().unwrap_or_else(PoisonError::into_inner) = by_client(server.requests());
     }
 
@@ -147,7 +148,7 @@ impl Playground for Stage {
             "clock": self.clock.load(Ordering::Relaxed),
             "uptimeSeconds": self.started.elapsed().as_secs(),
             "revision": self.revision.load(Ordering::Relaxed),
-            "writes": self.writes.load(Ordering::Relaxed),
+            "simulatedChanges": self.simulated_changes.load(Ordering::Relaxed),
             "clients": self.clients(),
             "faults": switches.chain([replica]).chain(strikes).collect::<Vec<_>>(),
             "armed": self.armed(),
