@@ -1349,6 +1349,8 @@ test("requests are counted by client and verb", async (t) => {
   for (const [client, requests] of Object.entries(shown)) {
     assert.ok((earlier[client] ?? 0) <= requests && requests <= later[client], `${client}: ${earlier[client]}, ${requests}, ${later[client]}`);
   }
+  const clients = rows.map(([client]) => client).filter((client, at, all) => client !== all[at - 1]);
+  assert.equal(new Set(clients).size, clients.length, `the rows of a client follow each other: ${clients}`);
   const { informers } = await demo.api("informers");
   assert.ok(shown["informers watch"] >= informers.length, JSON.stringify(shown));
   assert.ok(shown["cluster create"] > 0 && shown["controller patch"] > 0, JSON.stringify(shown));
