@@ -902,7 +902,7 @@ test("the overview shows the slots of each replica, and a hand-over", async (t) 
   await until(async () => isShared(await slots(), [true, true, true]), "each replica has slots");
   assert.equal(await number(figure("replica-1", "members")), 3);
   assert.match(await figure("replica-1", "unownedSeconds").innerText(), /^\d+\.\d s$/);
-  assert.match(await page.locator('section[aria-label="Replicas"] .hint').innerText(), /divided into slots[^]*Leases[^]*Gained[^]*Lost[^]*Time unowned/);
+  assert.match(await page.locator('section[aria-label="Replicas"] .hint').innerText(), /divided into slots[^]*Leases[^]*Gained[^]*Released[^]*including those on which it had not begun to work[^]*Lost[^]*Time unowned/);
   await page.goto(`${demo.url}#/demo`);
   const stop = page.locator('[data-fault="replica"]');
   await stop.click();

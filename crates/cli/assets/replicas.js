@@ -4,7 +4,7 @@ import { h, setText } from "./dom.js";
 import { count } from "./format.js";
 
 const HINT =
-  "These replicas share the work of one controller. Its objects are divided into slots, and each slot has at most one owner; Leases on the API server record the owners. Gained: slots that the replica began to work on. Released: slots that it handed over. Lost: slots that it lost without a hand-over. Time unowned: how long the gained slots had no working owner.";
+  "These replicas share the work of one controller. Its objects are divided into slots, and each slot has at most one owner; Leases on the API server record the owners. Gained: slots that the replica began to work on. Released: slots that it handed over, including those on which it had not begun to work. Lost: slots that it lost without a hand-over. Time unowned: how long the gained slots had no working owner.";
 const COLUMNS = ["Slots", "Members", "Gained", "Released", "Lost", "Time unowned"];
 const FIGURES = ["slots", "members", "gained", "released", "lost", "unownedSeconds"];
 
