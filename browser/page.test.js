@@ -231,6 +231,37 @@ test("states between two statuses are read, only for the informers that are show
   assert.deepEqual(result.gaps, [0]);
 });
 
+test("a reopened watch and a back-off differ in their shape, and the legend has both", async (t) => {
+  for (const colorScheme of ["light", "dark"]) {
+    const page = await visit(t, "", { colorScheme });
+    const legend = await page.locator(".legend span").allInnerTexts();
+    assert.deepEqual(legend, ["watching", "listing", "streaming a list", "opening a watch", "backing off or degraded", "a watch broke and was reopened", "not running"]);
+    const shapes = await page.evaluate(async () => {
+      const { drawTimeline } = await import("/assets/charts.js");
+      const canvas = document.createElement("canvas");
+      canvas.style.cssText = "width: 300px; height: 18px";
+      document.body.append(canvas);
+      const state = (since, state, reason = null) => ({ since, state, reason });
+      const states = [state(100, "watching"), state(150, "backing off", "503"), state(151, "watching"), state(250, "watching", "broken")];
+      drawTimeline(canvas, states, 300, 300);
+      const context = canvas.getContext("2d");
+      const pixel = (x, y) => context.getImageData(x, y, 1, 1).data.join();
+      // Near the top and above the middle: next to the middle of the mark, and in it.
+      const at = (x) => ({ top: pixel(x + 1, 1), next: pixel(x + 1, 7), besideTop: pixel(x - 2, 1), besideNext: pixel(x - 2, 7) });
+      const result = { off: pixel(50, 15), watching: pixel(120, 15), card: pixel(120, 1), backoff: at(150), reopened: at(250) };
+      canvas.remove();
+      return result;
+    });
+    const { off, watching, card, backoff, reopened } = shapes;
+    const text = JSON.stringify(shapes);
+    assert.ok(new Set([off, watching, card]).size === 3, `time without an informer is visible: ${text}`);
+    assert.ok(backoff.top !== card && backoff.top === backoff.next && backoff.besideTop === card, `a back-off is a bar: ${text}`);
+    assert.ok(reopened.top === reopened.besideTop && reopened.top !== card, `the mark is wide at the top: ${text}`);
+    assert.equal(reopened.besideNext, card, `the mark is narrow below: ${text}`);
+    assert.notEqual(reopened.top, backoff.top, text);
+  }
+});
+
 test("the skip link moves the focus to the content and keeps the view", async (t) => {
   const page = await visit(t, "#/query");
   await page.locator("tbody tr").first().waitFor();

@@ -20,16 +20,20 @@ function prepare(canvas) {
 /// How much of the height a state takes, so that states differ in more than their colour.
 const HEIGHTS = { watching: 0.5, pending: 0.2, opening: 0.3, streaming: 0.75, listing: 0.75, bad: 1 };
 
-/// The states of an informer over the last `span` milliseconds.
+/// Half of the width of the mark of a reopened watch, and its height.
+const MARK = { width: 4, height: 6 };
+
+/// The states of an informer over the last `span` milliseconds. The time before the first state is `off`.
 export function drawTimeline(canvas, segments, now, span) {
   const area = prepare(canvas);
   if (!area) return;
   const { context, width, height, colour } = area;
   const colours = Object.fromEntries(Object.keys(HEIGHTS).map((name) => [name, colour(`state-${name}`)]));
   const bar = (x, w, share) => context.fillRect(x, height * (1 - share), w, height * share);
-  context.fillStyle = colour("fill");
+  context.fillStyle = colour("state-off");
   bar(0, width, HEIGHTS.watching);
   const from = now - span;
+  const reopened = [];
   segments.forEach((segment, at) => {
     const end = segments[at + 1]?.since ?? now;
     if (end < from) return;
@@ -39,11 +43,18 @@ export function drawTimeline(canvas, segments, now, span) {
     const name = tone(segment.state);
     context.fillStyle = colours[name];
     bar(x, w, HEIGHTS[name]);
-    if (segment.reason && name !== "bad") {
-      context.fillStyle = colours.bad;
-      bar(x, 2, 1);
-    }
+    if (segment.reason && name !== "bad") reopened.push(x);
   });
+  // A triangle differs from the bars in its shape, so it needs no colour of its own. It is drawn over the bars that follow.
+  context.fillStyle = colour("ink");
+  for (const x of reopened) {
+    context.beginPath();
+    context.moveTo(x - MARK.width, 0);
+    context.lineTo(x + MARK.width, 0);
+    context.lineTo(x, MARK.height);
+    context.fill();
+    bar(x - 0.5, 1, 1);
+  }
 }
 
 /// Events per second.

@@ -14,8 +14,8 @@ const ERRORS_MAX = 20;
 /// Informers on one page of the table, so that the view stays small with hundreds of kinds.
 const ROWS_MAX = 40;
 const COLUMNS = 10;
-/// The states in the legend.
-const STATES = { watching: "watching", listing: "listing", streaming: "streaming a list", opening: "opening a watch", bad: "backing off or degraded" };
+/// The legend of the timelines.
+const LEGEND = { watching: "watching", listing: "listing", streaming: "streaming a list", opening: "opening a watch", bad: "backing off or degraded", reopened: "a watch broke and was reopened", off: "not running" };
 
 export class Overview {
   constructor(model) {
@@ -80,12 +80,7 @@ export class Overview {
         ),
         this.pager,
       ),
-      h(
-        "div",
-        { class: "legend" },
-        Object.entries(STATES).map(([state, title]) => h("span", { "data-tone": state }, title)),
-        h("span", { "data-tone": "line" }, "a watch broke and was reopened"),
-      ),
+      h("div", { class: "legend" }, Object.entries(LEGEND).map(([name, title]) => h("span", { "data-tone": name }, title))),
       this.controllers.element,
       this.replicas.element,
     ];
