@@ -370,7 +370,7 @@ test("changes are followed live, filtered by the server, and lead to the object"
   await until(async () => (await rows.count()) === 0, "nothing matches yet");
   await demo.write("PATCH", `/api/v1/namespaces/${namespace}/pods/${name}`, { metadata: { labels: { mark: "browser-mark" } } });
   await until(async () => (await rows.count()) === 1, "the change that matches comes");
-  assert.match(await rows.first().innerText(), new RegExp(`${name}[\\s\\S]*\\+metadata.labels.mark: browser-mark`));
+  assert.match(await rows.first().innerText(), new RegExp(`${name}[\\s\\S]*\\+metadata.labels.mark:\\sbrowser-mark`));
   await rows.first().click();
   const detail = page.getByRole("region", { name: "Selected change" });
   assert.match(await detail.innerText(), /metadata.labels.mark/);
@@ -470,6 +470,19 @@ test("a selected change shows all its differences, and every row says what happe
     }
     return seen.size === 2;
   }, "pods come and go");
+});
+
+test("a long path leaves space for its value in a row", async (t) => {
+  const page = await visit(t);
+  const [paths, row] = await page.evaluate(async () => {
+    const { rowText, shortPath } = await import("/assets/format.js");
+    const long = "status.conditions[Available].reason";
+    const paths = ["spec.replicas", "status.conditions[Ready].status", long, "metadata.annotations.kubectl.kubernetes.io/last-applied-configuration", "metadata.deletionGracePeriodSeconds", "x".repeat(50), `a.b.${"x".repeat(50)}`];
+    const differences = [{ path: long, before: "A", after: "B" }, { path: "a", after: "B: C" }, { path: "b", before: "D" }];
+    return [paths.map(shortPath), rowText({ differences, more: 1 })];
+  });
+  assert.deepEqual(paths, ["spec.replicas", "status.conditions[Ready].status", "status…[Available].reason", "metadata….io/last-applied-configuration", "metadata.deletionGracePeriodSeconds", `${"x".repeat(31)}…`, `a…${"x".repeat(32)}`]);
+  assert.equal(row, "status…\u2060[Available].reason:\u00a0A → B, +a:\u00a0B: C, -\u2060b:\u00a0D, 1 more field");
 });
 
 test("a change of many fields adds few nodes", async (t) => {

@@ -2,7 +2,7 @@
 
 import { get } from "./api.js";
 import { breakable, debounce, field, h, setAttribute, setText } from "./dom.js";
-import { changeNote, count, counted, differenceText, diffLines, objectLink, preciseClock } from "./format.js";
+import { changeNote, count, counted, differenceText, objectLink, preciseClock, rowText } from "./format.js";
 import { Rows } from "./rows.js";
 
 /// Differences of a change that are laid out one by one. The rest is one text, so that a large change adds few nodes.
@@ -135,7 +135,7 @@ export class Changes {
     setText(object.firstChild, key);
     setText(object.lastChild, change.resource ?? "");
     setAttribute(object, "title", key || null);
-    const line = diffLines(change).join(", ");
+    const line = rowText(change);
     setText(diff.firstChild, change.coalesced > 1 ? `${change.coalesced} changes: ${line}` : line);
     setAttribute(diff, "data-plain", change.differences.length === 0 ? "true" : null);
   }

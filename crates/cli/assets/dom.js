@@ -1,5 +1,7 @@
 // Builds elements. Text goes in as text nodes only, so nothing from a cluster can become markup.
 
+import { pathParts } from "./format.js";
+
 const SVG = "http://www.w3.org/2000/svg";
 
 /// An element with attributes and children. Names that begin with "on" are listeners; null and false are left out.
@@ -25,7 +27,7 @@ function fill(element, attributes, children) {
 
 /// A path that a narrow line breaks before a dot or a bracket.
 export function breakable(path) {
-  return path.split(/(?<=.)(?=[.[])/).flatMap((part, at) => (at > 0 ? [h("wbr"), part] : [part]));
+  return pathParts(path).flatMap((part, at) => (at > 0 ? [h("wbr"), part] : [part]));
 }
 
 /// Sets a text only if it differs, so that an unchanged page costs no layout.

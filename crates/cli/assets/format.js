@@ -2,6 +2,8 @@
 
 const whole = new Intl.NumberFormat("en");
 const UNITS = ["B", "kB", "MB", "GB", "TB"];
+/// Longest path that a row of changes shows in full, and the longest part of any path.
+const PATH_CHARS_MAX = 32;
 
 export function count(number) {
   return number === null || number === undefined ? "–" : whole.format(number);
@@ -101,6 +103,21 @@ export function changeNote(change) {
   return change.note ?? { ADDED: "new object", DELETED: "object deleted" }[change.type] ?? "no visible field differs";
 }
 
+/// The parts of a path, each with the dot or the bracket before it.
+export function pathParts(path) {
+  return path.split(/(?<=.)(?=[.[])/);
+}
+
+/// A path for a row. `…` replaces the middle of a long one, and the beginning of a long last part.
+export function shortPath(path) {
+  if (path.length <= PATH_CHARS_MAX) return path;
+  const [first, ...parts] = pathParts(path);
+  let end = parts.pop() ?? "";
+  while (parts.length > 0 && first.length + 1 + parts.at(-1).length + end.length <= PATH_CHARS_MAX) end = parts.pop() + end;
+  const begin = first.length > PATH_CHARS_MAX ? `${first.slice(0, PATH_CHARS_MAX - 1)}…` : first;
+  return `${begin}${parts.length > 0 || end.length > PATH_CHARS_MAX ? "…" : ""}${end.slice(-PATH_CHARS_MAX)}`;
+}
+
 /// `path: before → after`; `+path: after` of an added field, `-path: before` of a removed one.
 export function differenceText(d) {
   if (d.before === undefined) return `+${d.path}: ${d.after}`;
@@ -108,9 +125,16 @@ export function differenceText(d) {
   return `${d.path}: ${d.before} → ${d.after}`;
 }
 
+/// The differences for a row. No line ends between the sign, the parts of a shortened path and the value.
+export function rowText(change) {
+  const joined = (path) => shortPath(path).replace("…", "…\u2060");
+  const short = (d) => differenceText({ ...d, path: joined(d.path) }).replace(/^-/, "-\u2060").replace(": ", ":\u00a0");
+  return diffLines(change, short).join(", ");
+}
+
 /// One text per difference.
-export function diffLines(change) {
-  const lines = change.differences.map(differenceText);
+export function diffLines(change, text = differenceText) {
+  const lines = change.differences.map(text);
   if (lines.length === 0) return [changeNote(change)];
   return change.more > 0 ? [...lines, `${counted(change.more, "more field")}`] : lines;
 }
