@@ -589,6 +589,10 @@ test("an object shows its YAML, graph, history and indexes", async (t) => {
   const many = Array.from({ length: 12 }, (_, at) => `mark-${at}`);
   writes = 0;
   await until(() => isHighlighted(many, 12), "every field of the change is highlighted");
+  const note = page.locator('[aria-label="State"] .list-note');
+  assert.match(await note.innerText(), /^resourceVersion \d+; highlighted lines changed last$/);
+  const [ends, begins] = await page.evaluate(() => [document.querySelector(".list-note").getBoundingClientRect().bottom, document.querySelector(".yaml").getBoundingClientRect().top]);
+  assert.equal(ends, begins, "the note is directly above the lines");
   assert.match(await page.getByRole("region", { name: "History", exact: true }).innerText(), /\+metadata.labels.mark: seen-0/);
   await page.locator(".graph a").first().click();
   await until(async () => !page.url().endsWith(`/${name}`), "a box leads to another object");

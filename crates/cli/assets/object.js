@@ -35,7 +35,7 @@ export class ObjectView {
     this.shown = {};
     this.controller = new AbortController();
     this.jump = h("button", { type: "button", hidden: true, onclick: () => this.rows.scrollTo(this.firstChanged()) }, "Show the last change");
-    this.note = h("p", { class: "hint", role: "status" });
+    this.note = h("p", { class: "list-note", role: "status" });
     this.error = h("p", { class: "error", role: "alert" });
     this.rows = new Rows({
       label: "YAML of the object",
@@ -71,16 +71,19 @@ export class ObjectView {
       h(
         "div",
         { class: "columns" },
-        h("section", { class: "card flush", "aria-label": "State" }, this.rows.element, this.rows.range),
+        h(
+          "div",
+          { class: "stack" },
+          h("section", { class: "card flush", "aria-label": "State" }, this.note, this.rows.element, this.rows.range),
+          h("section", { class: "card", "aria-label": "Indexes" }, h("h2", {}, "Indexes"), this.indexes),
+        ),
         h(
           "div",
           { class: "stack" },
           h("section", { class: "card", "aria-label": "Owners" }, h("h2", {}, "Owners and owned objects"), this.graph),
           h("section", { class: "card", "aria-label": "History" }, this.historyTitle, this.history, this.historyNote),
-          h("section", { class: "card", "aria-label": "Indexes" }, h("h2", {}, "Indexes"), this.indexes),
         ),
       ),
-      this.note,
     ];
     this.timer = setInterval(() => this.refresh(), REFRESH);
     this.refresh();
@@ -123,8 +126,8 @@ export class ObjectView {
       });
       this.jump.hidden = this.firstChanged() < 0;
       this.ifNew("indexes", indexes, () => this.showIndexes(indexes.indexes));
-      const highlighted = this.lastChange?.more > 0 ? `the first ${count(this.changed.length)} fields of the last change are highlighted` : "highlighted lines changed last";
-      setText(this.note, `resourceVersion ${object.metadata?.resourceVersion ?? "unknown"}; ${highlighted}`);
+      const highlighted = this.lastChange?.more > 0 ? `; the first ${count(this.changed.length)} fields of the last change are highlighted` : "; highlighted lines changed last";
+      setText(this.note, `resourceVersion ${object.metadata?.resourceVersion ?? "unknown"}${this.jump.hidden ? "" : highlighted}`);
       setText(this.error, "");
     } catch (error) {
       if (error.name === "AbortError") return;
