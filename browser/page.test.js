@@ -77,9 +77,9 @@ async function plantPod(name, ownerReferences = []) {
 const query = "#/query?kind=pods&by=status.phase&within=spec.nodeName";
 
 /// Every view, and the selectors that have a match once it shows something.
-async function views() {
+async function views(program = demo) {
   // Not the first one, which other tests change.
-  const { items } = await demo.api("objects/deployments?limit=1&offset=7&column=spec.replicas");
+  const { items } = await program.api("objects/deployments?limit=1&offset=7&column=spec.replicas");
   return {
     overview: { hash: "#/", shown: ['tbody tr[data-resource="pods"]', "tr[data-controller]", "tr[data-replica]"] },
     changes: { hash: "#/changes", shown: [".changes .row"] },
@@ -1313,35 +1313,93 @@ test("the form for the token has no serious accessibility violation", async (t) 
 });
 
 test("pictures of every view", async (t) => {
-  for (const colorScheme of ["light", "dark"]) {
-    const page = await visit(t, "", { colorScheme, deviceScaleFactor: 1 });
-    for (const [name, view] of Object.entries(await views())) {
-      await show(page, demo.url, view);
-      if (name === "overview") {
-        await until(() => isWatching(page), "every informer watches", 60_000);
-        await until(() => hasSlots(page), "every replica has slots", 60_000);
-        // The charts show the last seconds.
-        await nextStatus(page, 12);
-      }
-      if (name === "changes") await selectForPicture(page);
-      const fault = page.locator('[data-fault="overloaded"]');
-      if (name === "demo") {
-        await fault.click();
-        await until(async () => /affected [1-9]/.test(await fault.innerText()), "the fault affects requests");
-      }
+  const fresh = await Program.demo("--objects", "400", "--rate", "20");
+  const pages = {};
+  for (const colorScheme of ["light", "dark"]) pages[colorScheme] = await visit(t, "", { colorScheme, deviceScaleFactor: 1 }, fresh.url);
+  await interrupt(fresh, pages.light);
+  for (const [name, view] of Object.entries(await views(fresh))) {
+    // The controller writes nothing while it cannot watch.
+    if (name === "demo") for (const fault of ["failing", "overloaded"]) await armUntilItFires(fresh, fault);
+    for (const [colorScheme, page] of Object.entries(pages)) {
+      await show(page, fresh.url, view);
+      await posed[name]?.(page);
       await page.mouse.move(0, 0);
-      const take = () => page.screenshot({ path: join(PICTURES, `${name}-${colorScheme}.png`), fullPage: true });
-      if (name === "object") await until(() => takeWithLastChange(page, take), "the last change is visible");
+      const take = () => page.screenshot({ path: join(PICTURES, `${name}-${colorScheme}.png`), fullPage: true, animations: "disabled" });
+      if (name in takers) await until(() => takers[name](page, take), `the picture of ${name} shows what it should`, 60_000);
       else await take();
-      if (name === "demo") await fault.click();
     }
   }
+  await fresh.stop();
 });
+
+/// Prepares views for their picture.
+const posed = {
+  overview: async (page) => {
+    await until(() => isWatching(page), "every informer watches", 60_000);
+    await until(() => hasSlots(page), "every replica has slots", 60_000);
+  },
+  changes: async (page) => {
+    await selectForPicture(page);
+    await until(async () => /^Paused; [1-9]/.test(await page.locator("main > .hint").innerText()), "a newer change waits");
+  },
+};
+
+/// Views whose picture can show too little: each takes it, and returns whether it is good.
+const takers = { object: takeWithLastChange, objects: takeMixedPods };
+
+async function armUntilItFires(program, fault) {
+  await program.api(`demo/faults/${fault}`, { method: "PUT" });
+  await until(async () => (await program.api("demo")).faults.some(({ name, fired }) => name === fault && fired > 0), `${fault} affects requests`);
+}
+
+/// Lets a fresh demo run for a while, with a short back-off and a broken connection on the way.
+async function interrupt(program, page) {
+  const fault = (name, method) => program.api(`demo/faults/${name}`, { method });
+  await until(() => hasSlots(page), "every replica has slots", 60_000);
+  await nextStatus(page, 20);
+  await fault("unavailable", "PUT");
+  const backsOff = ({ timeline }) => timeline.some(({ state }) => state === "backing off");
+  await until(async () => (await program.api("informers")).informers.every(backsOff), "every informer backs off");
+  await fault("unavailable", "DELETE");
+  await until(() => isWatching(page), "every informer watches", 60_000);
+  await nextStatus(page, 20);
+  await fault("disconnect", "PUT");
+  await nextStatus(page, 20);
+}
+
+/// Takes a picture of pods in several namespaces and phases; returns whether they are in the picture.
+async function takeMixedPods(page, take) {
+  for (const app of ["worker", "queue", "cache", "web", "gateway", "api"]) {
+    await page.getByLabel("Text").fill(app);
+    await page.getByLabel("Text").blur();
+    await until(async () => (await visiblePods(page)).every(([, name]) => name.startsWith(`${app}-`)), "only these pods are listed");
+    if (!(await isMixed(page))) continue;
+    await take();
+    if (await isMixed(page)) return true;
+  }
+  return false;
+}
+
+async function isMixed(page) {
+  const pods = await visiblePods(page);
+  const [namespaces, phases] = [0, 2].map((column) => new Set(pods.map((cells) => cells[column])));
+  return namespaces.size >= 3 && phases.size >= 3;
+}
+
+/// The cells of the rows that are visible in full.
+function visiblePods(page) {
+  return page.evaluate(() => {
+    const list = document.querySelector(".rows").getBoundingClientRect();
+    const rows = [...document.querySelectorAll(".rows .row")].filter((row) => row.getBoundingClientRect().bottom <= list.bottom + 1);
+    return rows.map((row) => [...row.children].map((cell) => cell.textContent));
+  });
+}
 
 /// Takes a picture of an object's last change; returns whether it is in the picture. The browser resizes a page that it takes
 /// completely, which can scroll the list.
 async function takeWithLastChange(page, take) {
   await page.getByRole("button", { name: "Show the last change" }).click();
+  await page.mouse.move(0, 0);
   if (!(await showsLastChange(page))) return false;
   await take();
   return showsLastChange(page);
@@ -1367,15 +1425,15 @@ async function hasSlots(page) {
   return slots.length > 0 && slots.every((number) => Number(number) > 0);
 }
 
-/// Selects a change with several differences in a list that no longer moves. Rows outside of the visible part are reused while the
-/// list is scrolled, so only a visible one is clicked.
+/// Selects a change with several differences, of which none is cut off, in a list that no longer moves. Rows outside of the visible
+/// part are reused while the list is scrolled, so only a visible one is clicked.
 async function selectForPicture(page) {
   await page.getByRole("button", { name: "Pause" }).click();
   const place = await page.evaluate(() => {
     const list = document.querySelector(".changes .rows").getBoundingClientRect();
     const rows = [...document.querySelectorAll(".changes .row")].map((row) => ({ text: row.innerText, box: row.getBoundingClientRect() }));
     const visible = rows.filter(({ box }) => box.top > list.top + 40 && box.bottom < list.bottom);
-    const { box } = visible.find(({ text }) => /MODIFIED[^]*deployments[^]*→[^]*→/.test(text)) ?? visible.find(({ text }) => text.includes("→"));
+    const { box } = visible.find(({ text }) => /MODIFIED[^]*deployments[^]*→[^]*→/.test(text) && !text.includes("…")) ?? visible.find(({ text }) => text.includes("→"));
     return { x: box.left + 100, y: box.top + box.height / 2 };
   });
   await page.mouse.click(place.x, place.y);
