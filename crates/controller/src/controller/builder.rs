@@ -236,8 +236,8 @@ impl<M> ControllerBuilder<M> {
     /// Sets how long a key is deferred at most until the cache has its own writes, counted from the server's answer to the last
     /// write: see [`Context::wrote`]. Default: 30 s. Times over 30 years count as 30 years.
     ///
-    /// While an informer that should receive the write is [degraded](kube_informer::InformerState::Degraded), the key is deferred for
-    /// up to ten times this limit.
+    /// While an informer that should receive the write is [degraded](kube_informer::InformerState::Degraded), the key is deferred
+    /// regardless of this limit, unless the informer's only error is a silent watch.
     ///
     /// While a write is unanswered, the key is deferred regardless of this limit. An unanswered write fails 300 s after it was sent,
     /// or 60 s after its caller dropped it if that is earlier.

@@ -149,10 +149,10 @@ impl Tools {
         shown
     }
 
-    /// Whether an informer that should receive what a key waits for reports errors.
+    /// Whether an informer that should receive what a key waits for fails to reach the server.
     pub(super) fn fails_to_receive(&self, expected: &Expected) -> bool {
         let mut places = expected.places.iter().filter(|place| self.has_number(place.0));
-        places.any(|place| self.informer(place.0).failure().is_some())
+        places.any(|place| self.informer(place.0).is_cut_off())
     }
 
     /// Whether the caches have what a key waits for. After the cluster was removed, no key waits.

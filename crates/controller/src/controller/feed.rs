@@ -27,7 +27,7 @@ pub(super) struct Feed {
     pub(super) keys: Box<dyn Fn() -> Vec<Key> + Send>,
     /// Whether the caches have what a key waits for.
     pub(super) progress: Box<dyn Fn(&Key, &Expected) -> Progress + Send + Sync>,
-    /// Whether a cache that should receive what a key waits for reports errors.
+    /// Whether a cache that should receive what a key waits for is cut off from the server.
     pub(super) is_failing: Box<dyn Fn(&Key, &Expected) -> bool + Send + Sync>,
     pub(super) streams: Vec<BoxStream<'static, Wanted>>,
     pub(super) added: Added,

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use kube_core::{ApiResource, ObjectMeta};
-use kube_informer::building_blocks::ReflectorState;
+use kube_informer::building_blocks::{ReflectorError, ReflectorState, SourceError};
 use kube_informer::internals::Filtered;
 use kube_informer::internals::compare_resource_versions;
 use kube_informer::{
@@ -62,6 +62,9 @@ pub(crate) trait Watched: Send + Sync {
     fn shard_synced(&self) -> BoxFuture<'_, Result<(), SyncError>>;
     /// The error of a list or watch, while none works.
     fn failure(&self) -> Option<String>;
+    /// Whether the informer fails to reach the server. A watch without events or bookmarks does not count: the informer has listed since,
+    /// and on a server that sends no bookmarks, the watch of a quiet kind is always silent.
+    fn is_cut_off(&self) -> bool;
     /// Whether a list or watch is being requested, and none waits after an error.
     fn is_retrying(&self) -> bool;
     /// Whether the informer has stopped.
@@ -238,6 +241,12 @@ impl<K: Send + Sync + 'static> Watched for Informer<K> {
             InformerState::Degraded(error) => Some(error.to_string()),
             _ => None,
         }
+    }
+
+    fn is_cut_off(&self) -> bool {
+        let InformerState::Degraded(error) = self.state() else { return false };
+        let error = error.reflector_error();
+        !matches!(error, ReflectorError::Silent(_) | ReflectorError::Watch(SourceError::Overdue { .. }))
     }
 
     fn is_retrying(&self) -> bool {

@@ -33,10 +33,6 @@ use crate::deliberate_bug::deliberate_bug;
 /// How often to check whether a cache has reached a resourceVersion, if no event may show it.
 pub(super) const REVISION_PAUSE: Duration = Duration::from_millis(250);
 
-/// How often the limit is extended while a cache fails. On a server that sends no bookmarks, the cache of a quiet kind may look failed
-/// forever.
-const EXTENSIONS_MAX: u32 = 9;
-
 /// Keys whose writes are not in the cache yet.
 #[derive(Debug)]
 pub(crate) struct Writes {
@@ -68,8 +64,6 @@ struct Waiting {
     /// Unanswered requests. The key is not released while there are any.
     in_flight: BTreeSet<u64>,
     until: Instant,
-    /// How often the limit was extended, because a cache fails.
-    extended: u32,
     /// The priority with which the key was queued meanwhile; `None` if it was not.
     wanted: Option<i16>,
 }
@@ -258,8 +252,8 @@ impl Writes {
     /// or it has waited for the limit. A key that has waited for the limit, or whose write is lost, is returned even if nothing has
     /// queued it: no event may ever report a lost write.
     ///
-    /// While a cache that should show a write reports errors (`is_failing`), the key waits for up to ten times the limit: that cache is
-    /// known to be outdated.
+    /// While a cache that should show a write is cut off from the server (`is_failing`), the key waits regardless of the limit: that
+    /// cache is known to be outdated.
     ///
     /// # Cancel safety
     /// Can be dropped at any point.
@@ -285,12 +279,11 @@ impl Writes {
             while let Some((until, key)) = state.deadlines.first().cloned()
                 && until <= now
             {
-                let extended = state.waiting.get(&key).map_or(0, |waiting| waiting.extended);
                 let mut expected = state.waiting.get(&key).into_iter().flat_map(|waiting| &waiting.expected);
-                if extended < EXTENSIONS_MAX && expected.any(|expected| is_failing(&key, expected)) {
+                if expected.any(|expected| is_failing(&key, expected)) {
                     tracing::debug!(%key, "the cache fails to receive the key's write; still waiting");
                     let until = now + self.limit.max(REVISION_PAUSE);
-                    state.wait(&key, until, |waiting| waiting.extended = extended + 1);
+                    state.wait(&key, until, |_| ());
                     continue;
                 }
                 tracing::warn!(%key, limit = ?self.limit, "the cache did not receive the key's write in time; reconciling anyway");
@@ -317,11 +310,9 @@ impl Waiting {
 impl WritesState {
     /// Changes what the key waits for. The key is released at `until`, unless it has unanswered requests then.
     fn wait<T>(&mut self, key: &Key, until: Instant, change: impl FnOnce(&mut Waiting) -> T) -> T {
-        let empty =
-            || Waiting { expected: Vec::new(), in_flight: BTreeSet::new(), until, extended: 0, wanted: None };
+        let empty = || Waiting { expected: Vec::new(), in_flight: BTreeSet::new(), until, wanted: None };
         let waiting = self.waiting.entry(key.clone()).or_insert_with(empty);
         let before = std::mem::replace(&mut waiting.until, until);
-        waiting.extended = 0;
         self.deadlines.remove(&(before, key.clone()));
         let changed = change(waiting);
         if waiting.in_flight.is_empty() {
@@ -558,11 +549,6 @@ mod tests {
         assert_eq!(writes.released(|_, _| Pending, is_failing).await, [(key("a"), BACKGROUND)]);
         assert_eq!(start.elapsed(), Duration::from_secs(90));
         assert!(is_empty(&writes));
-
-        writes.expect(&key("a"), expected(&[&(0, key("one"))], "7"), |_| Pending);
-        let start = Instant::now();
-        assert_eq!(writes.released(|_, _| Pending, |_, _| true).await, [(key("a"), BACKGROUND)]);
-        assert_eq!(start.elapsed(), Duration::from_secs(300), "the cache may fail forever");
     }
 
     #[tokio::test(start_paused = true)]
