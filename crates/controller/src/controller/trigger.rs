@@ -62,8 +62,8 @@ pub(crate) trait Watched: Send + Sync {
     fn shard_synced(&self) -> BoxFuture<'_, Result<(), SyncError>>;
     /// The error of a list or watch, while none works.
     fn failure(&self) -> Option<String>;
-    /// Whether the informer fails to reach the server. A watch without events or bookmarks does not count: the informer has listed since,
-    /// and on a server that sends no bookmarks, the watch of a quiet kind is always silent.
+    /// Whether the informer fails to reach the server. A watch without events or bookmarks does not count: another request follows it
+    /// immediately, and on a server that sends no bookmarks, the watch of a quiet kind is always silent.
     fn is_cut_off(&self) -> bool;
     /// Whether a list or watch is being requested, and none waits after an error.
     fn is_retrying(&self) -> bool;
