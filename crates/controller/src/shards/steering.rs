@@ -63,6 +63,8 @@ pub(super) struct SeatHolder {
     weight: u32,
     renewals: Renewals,
     leaving: CancellationToken,
+    /// When it can take slots of a group in which no slot has an owner.
+    gathered_at: Instant,
 }
 
 /// Why a replica leaves its seat.
@@ -119,11 +121,18 @@ impl SeatHolder {
             weight: seat.candidate.weight,
             renewals: seat.renewals.clone(),
             leaving: seat.leaving.clone(),
+            gathered_at: Instant::now() + seat.candidate.timing.retry_period,
         }
     }
 
     pub(super) fn renewals(&self) -> &Renewals {
         &self.renewals
+    }
+
+    /// Whether it takes slots that should be its own. If no slot has an owner, the group has just started, and more replicas may join
+    /// soon: the first one would list all objects, and release most of them.
+    fn takes_slots(&self, view: &GroupView) -> bool {
+        !self.leaving.is_cancelled() && (Instant::now() >= self.gathered_at || !view.owners().is_empty())
     }
 
     fn term(&self, read: &ReadTable, slot: u32) -> Term {
@@ -180,8 +189,10 @@ impl<'a> Steering<'a> {
             }
             let tick = Instant::now() + self.timing.retry_period;
             let mut wake = self.slots.cut_overdue().map_or(tick, |cut| cut.min(tick));
-            if retry_at > Instant::now() {
-                wake = wake.min(retry_at);
+            for at in [retry_at, me.gathered_at] {
+                if at > Instant::now() {
+                    wake = wake.min(at);
+                }
             }
             tokio::select! {
                 biased;
@@ -477,6 +488,7 @@ impl<'a> Steering<'a> {
             self.slots.all().into_iter().map(|(slot, _, phase)| (slot, phase)).collect();
         let mut after = read.clone();
         let (mut released, mut taken) = (Vec::new(), Vec::new());
+        let takes_slots = me.takes_slots(view);
         let first = number * SLOTS_PER_TABLE;
         for slot in first..self.slots.division().of.min(first + SLOTS_PER_TABLE) {
             let record = read.table.record(slot);
@@ -488,8 +500,8 @@ impl<'a> Steering<'a> {
             } else if record.owner == me.identity {
                 // The answer to an earlier write was lost.
                 taken.push((slot, None));
-            } else if wanted[slot as usize] == Some(me.seat)
-                && !me.leaving.is_cancelled()
+            } else if takes_slots
+                && wanted[slot as usize] == Some(me.seat)
                 && !is_forgotten(slot, me, wanted)
                 && (view.is_free(&record) || deliberate_bug("slot-taken-before-release"))
             {
