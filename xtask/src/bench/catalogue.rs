@@ -145,7 +145,7 @@ pub(super) fn embedded(size: Size) -> Vec<Scenario> {
             columns: &[],
         },
     ];
-    scenarios.push(shards(100_000));
+    scenarios.push(shards(200_000));
     if size == Size::Long {
         scenarios.insert(2, sync(200_000, RELIST, LARGE, 2));
         scenarios.push(get("json-200000", 200_000, JSON, 1));
