@@ -26,6 +26,8 @@ pub(crate) const USER_AGENT: &str = "soak";
 /// The memory limit of all informers together. It is never reached.
 const MEMORY_MAX: usize = 1 << 30;
 const ALL_CHANGES_MAX: usize = 2_000;
+/// The message of a handler's deliberate panics.
+const PLANNED_PANIC: &str = "planned";
 /// A handler panics once per this many calls.
 const PANICS_EVERY: u64 = 5_000;
 
@@ -220,8 +222,18 @@ fn panicking(informer: &Informer<ConfigMap>) -> Outcome<HandlerHandle> {
     Ok(informer.add_handler(move |_: Event<ConfigMap>| {
         calls += 1;
         let call = calls;
-        async move { assert!(!call.is_multiple_of(PANICS_EVERY), "planned") }
+        async move { assert!(!call.is_multiple_of(PANICS_EVERY), "{PLANNED_PANIC}") }
     })?)
+}
+
+/// Reports panics as usual, except deliberate ones: a backtrace of each would hide everything else.
+pub(crate) fn hide_planned_panics() {
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        if kube_informer::panic_text(info.payload()) != PLANNED_PANIC {
+            report(info);
+        }
+    }));
 }
 
 async fn come_and_go(informer: Informer<ConfigMap>) {

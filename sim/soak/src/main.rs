@@ -29,7 +29,10 @@ async fn main() -> Outcome {
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["serve", kubeconfig] => server::run(kubeconfig.as_ref()).await,
         ref given => match Options::parse(given)? {
-            Some(options) => run::run(&options).await,
+            Some(options) => {
+                clients::hide_planned_panics();
+                run::run(&options).await
+            }
             None => {
                 println!("{}", options::USAGE);
                 Ok(())
