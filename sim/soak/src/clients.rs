@@ -153,6 +153,29 @@ impl Clients {
         lags.iter().any(|lag| *lag > 0).then(|| format!("handlers are behind by {lags:?} changes"))
     }
 
+    /// The state of each scope, one per line, for the report of a failure.
+    pub(crate) fn scopes(&self) -> String {
+        let informers = [
+            ("all", self.all.status()),
+            ("some", self.some.status()),
+            ("gold", self.gold.status()),
+            ("names", self.names.status()),
+        ];
+        let mut text = String::new();
+        for (name, scopes) in informers {
+            for scope in scopes {
+                let namespace = scope.namespace.as_deref().unwrap_or("all namespaces");
+                let received = scope.received_at.map(|at| at.elapsed());
+                text += &format!(
+                    "{name}, {namespace}: resourceVersion {}, received {received:?} ago, {:?}\n",
+                    scope.resource_version,
+                    scope.reflector()
+                );
+            }
+        }
+        text
+    }
+
     pub(crate) async fn stop(self) {
         self.guest.abort();
         drop(self.handlers);

@@ -41,10 +41,14 @@ pub(crate) async fn run(options: &Options) -> Outcome {
     let began = Instant::now();
     let mut checkpoints = Vec::new();
     while began.elapsed() < options.time {
-        let changes = churn(&mut target, &writer, &mut random, INTERVAL).await?;
+        let (changes, faults) = churn(&mut target, &writer, &mut random, INTERVAL).await?;
         target.heal().await?;
         writer.complete().await?;
-        let converged_in = converge(&client, &clients).await?;
+        let converged = converge(&client, &clients).await?;
+        let converged_in = converged.map_err(|difference| {
+            let scopes = clients.scopes();
+            format!("not converged {CONVERGED_WITHIN:?} after the last fault: {difference}\n{scopes}faults: {faults:?}")
+        })?;
         let lag = clients.lags.lock().take();
         let at = began.elapsed().as_secs_f64();
         let checkpoint = Checkpoint { at, resident: resident()?, changes, lag, converged_in };
@@ -64,9 +68,15 @@ pub(crate) async fn run(options: &Options) -> Outcome {
     Ok(())
 }
 
-/// Changes objects and injects faults for this time. Returns the number of changes.
-async fn churn(target: &mut Target, writer: &Writer, random: &mut StdRng, time: Duration) -> Outcome<u64> {
-    let end = Instant::now() + time;
+/// Changes objects and injects faults for this time. Returns the number of changes, and the faults with their times.
+async fn churn(
+    target: &mut Target,
+    writer: &Writer,
+    random: &mut StdRng,
+    time: Duration,
+) -> Outcome<(u64, Vec<(f64, &'static str)>)> {
+    let began = Instant::now();
+    let end = began + time;
     let mut writes = StdRng::seed_from_u64(random.random());
     let changing = async {
         let mut changes = 0;
@@ -80,29 +90,29 @@ async fn churn(target: &mut Target, writer: &Writer, random: &mut StdRng, time: 
         Outcome::Ok(changes)
     };
     let disturbing = async {
+        let mut faults = Vec::new();
         while Instant::now() < end {
             tokio::time::sleep(Duration::from_secs_f64(random.random_range(FAULT_PAUSE))).await;
-            target.disturb(random).await?;
+            let fault = target.disturb(random).await?;
+            faults.push((began.elapsed().as_secs_f64(), fault));
         }
-        Outcome::Ok(())
+        Outcome::Ok(faults)
     };
-    let (changes, ()) = tokio::try_join!(changing, disturbing)?;
-    Ok(changes)
+    tokio::try_join!(changing, disturbing)
 }
 
-/// Waits until every cache and every copy equals the server, and returns the time that it took.
-async fn converge(client: &Client, clients: &Clients) -> Outcome<Duration> {
+/// Waits until every cache and every copy equals the server, and returns the time that it took. If they still differ after the limit,
+/// returns the first difference.
+async fn converge(client: &Client, clients: &Clients) -> Outcome<Result<Duration, String>> {
     let began = Instant::now();
     loop {
         let difference = match clients.difference(client).await? {
             None => Mirror::difference(client).await?,
             different => different,
         };
-        let Some(difference) = difference else { return Ok(began.elapsed()) };
+        let Some(difference) = difference else { return Ok(Ok(began.elapsed())) };
         if began.elapsed() > CONVERGED_WITHIN {
-            return Err(
-                format!("not converged {CONVERGED_WITHIN:?} after the last fault: {difference}").into()
-            );
+            return Ok(Err(difference));
         }
         tokio::time::sleep(LOOK_EVERY).await;
     }
