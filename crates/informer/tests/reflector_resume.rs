@@ -403,14 +403,9 @@ async fn promise_1_a_server_that_is_restored_between_a_list_and_its_watch_is_det
             .start()
             .unwrap();
         pods.synced().await.unwrap();
-        let until = async |version: &str| {
-            while pods.lister().view().resource_version(Scope::default()) != version {
-                tokio::time::sleep(Duration::from_millis(100)).await; // paused time: nothing sleeps
-            }
-        };
         if hangs.is_zero() {
             // A watch that follows soon needs no verification.
-            until(&source.put(pod("other"))).await;
+            has_reached(&pods, &source.put(pod("other"))).await;
             assert_eq!(source.requests().len(), 2, "{:?}", source.requests());
             continue;
         }
@@ -418,9 +413,51 @@ async fn promise_1_a_server_that_is_restored_between_a_list_and_its_watch_is_det
         source.restore(&old);
         (0..5).for_each(|_| drop(source.put(pod("other"))));
         held.watches.store(false, Ordering::Relaxed);
-        until("106").await;
+        has_reached(&pods, "106").await;
         let names: Vec<_> = pods.lister().list().iter().map(|pod| pod.name().to_owned()).collect();
         assert_eq!(names, ["kept", "other"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn promise_1_a_server_that_is_restored_between_two_watches_is_detected() {
+    for hangs in [Duration::from_secs(2), Duration::ZERO] {
+        let source = pods();
+        source.put(pod("kept"));
+        let old = source.checkpoint();
+        source.put(pod("lost"));
+        let held = Hanging::new(&source);
+        let pods = Informer::<k8s_openapi::api::core::v1::Pod>::from_source(held.clone())
+            .reflector(listing())
+            .start()
+            .unwrap();
+        pods.synced().await.unwrap();
+        let requests = source.requests_made(2).await;
+        let Some(Request::Watch(WatchOptions { timeout: Some(lasts), .. })) = requests.last() else {
+            panic!("{requests:?}")
+        };
+        tokio::time::sleep(*lasts).await; // paused time: nothing sleeps
+        held.watches.store(!hangs.is_zero(), Ordering::Relaxed);
+        source.close_watches();
+        if hangs.is_zero() {
+            // A watch that follows soon needs no verification.
+            has_reached(&pods, &source.put(pod("other"))).await;
+            assert_eq!(source.requests().len(), 3, "{:?}", source.requests());
+            continue;
+        }
+        tokio::time::sleep(hangs).await; // paused time: nothing sleeps
+        source.restore(&old);
+        (0..5).for_each(|_| drop(source.put(pod("other"))));
+        held.watches.store(false, Ordering::Relaxed);
+        has_reached(&pods, "106").await;
+        let names: Vec<_> = pods.lister().list().iter().map(|pod| pod.name().to_owned()).collect();
+        assert_eq!(names, ["kept", "other"]);
+    }
+}
+
+async fn has_reached(pods: &Informer<k8s_openapi::api::core::v1::Pod>, version: &str) {
+    while pods.lister().view().resource_version(Scope::default()) != version {
+        tokio::time::sleep(Duration::from_millis(100)).await; // paused time: nothing sleeps
     }
 }
 

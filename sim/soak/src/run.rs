@@ -17,8 +17,8 @@ use crate::writer::Writer;
 
 /// The time between two checkpoints.
 const INTERVAL: Duration = Duration::from_secs(60);
-/// The time within which every cache must equal the server after the last fault. A silent watch is detected after about
-/// two minutes.
+/// The time within which every cache must equal the server after the last fault. A watch that falls silent is detected after three
+/// minutes, if the reflector knows how often bookmarks arrive.
 const CONVERGED_WITHIN: Duration = Duration::from_secs(240);
 /// The pause between two comparisons.
 const LOOK_EVERY: Duration = Duration::from_millis(500);

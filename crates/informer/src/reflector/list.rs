@@ -52,7 +52,7 @@ impl<S: Sink> Reflector<S> {
     /// Lists everything and commits it to the sink as one replace.
     pub(super) async fn list(&mut self) -> Result<(), CycleEnd> {
         self.enter(ReflectorState::Listing);
-        self.listing_since = Some(Instant::now());
+        self.unwatched_since = Some(Instant::now());
         let version = self.relist_version();
         let limit = self.page_limit(&version);
         let listed = match self.list_pages(&version, limit).await? {

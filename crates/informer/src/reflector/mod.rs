@@ -91,14 +91,14 @@ pub struct Reflector<S> {
     backoff: Backoff,
     /// The source's selection in this cycle; 0 for one that never changes.
     selection: u64,
-    /// When the last list was requested, until a watch follows it.
-    listing_since: Option<Instant>,
+    /// Since when no watch is open: since the last list was requested, or since the last watch ended.
+    unwatched_since: Option<Instant>,
     /// When the last watch was requested, or the watch-list that continues as one.
     opened_at: Option<Instant>,
     /// How long it was requested to last.
     asked_to_last: Duration,
-    /// A connection broke, was refused or ended early since the cached state was last verified: the server may have been
-    /// restored from a backup meanwhile.
+    /// Since the cached state was last verified, a connection broke, was refused or ended early, or no watch was open for a
+    /// while: the server may have been restored from a backup meanwhile.
     unverified: bool,
     /// The final state of the most recently deleted object, since the last complete list.
     last_deletion: Option<RawObject>,
@@ -152,7 +152,7 @@ impl<S: Sink> Reflector<S> {
             incomplete: false,
             paginated: false,
             failed_watches: FailedWatches::default(),
-            listing_since: None,
+            unwatched_since: None,
             opened_at: None,
             asked_to_last: Duration::ZERO,
             unverified: false,

@@ -1,5 +1,5 @@
 //! Verifies that the server still has the cached state: after a broken or refused connection, a watch that ended early, or a
-//! list that was not followed by a watch soon.
+//! list or watch that no watch followed soon.
 //!
 //! An etcd restored from a backup continues from an older revision, with a different history. While the server is behind
 //! the last resourceVersion, a watch there stays silent. Once it has passed it, the watch returns events of the new
@@ -43,7 +43,7 @@ enum Found {
 }
 
 impl<S: Sink> Reflector<S> {
-    /// Compares the cached state with the server's at this resourceVersion, if a connection broke since the last
+    /// Compares the cached state with the server's at this resourceVersion, if the server may have been restored since the last
     /// comparison. Returns whether it was compared.
     ///
     /// A server that does not answer is asked again with the next watch; one that does not support the request is trusted.

@@ -23,8 +23,7 @@ const VERY_SHORT: Duration = Duration::from_secs(1);
 /// A watch that closes normally, but more than this before its time, may indicate a restart of the server.
 const EARLY: Duration = Duration::from_secs(5);
 
-/// Between a list and the watch that follows it, no connection shows that the server was restored. Within this time, it cannot
-/// be.
+/// While no watch is open, no connection shows that the server was restored. Within this time, it cannot be.
 const RESTORED_AFTER: Duration = Duration::from_secs(1);
 
 /// Internal errors further apart than this are separate incidents.
@@ -113,6 +112,7 @@ impl<S: Sink> Reflector<S> {
             let watched_since = Instant::now();
             let ended = self.read_events(&mut opened, &version, check_at, &mut resync, &mut events).await?;
             drop(opened);
+            self.unwatched_since = Some(Instant::now());
             if watched_since.elapsed() >= self.config.backoff.reset_after {
                 self.backoff.reset();
             }
@@ -170,8 +170,8 @@ impl<S: Sink> Reflector<S> {
                 return Ok(Err(ReflectorError::Open(error)));
             }
         };
-        let listing_since = self.listing_since.take();
-        self.unverified |= listing_since.is_some_and(|since| since.elapsed() > RESTORED_AFTER);
+        let unwatched_since = self.unwatched_since.take();
+        self.unverified |= unwatched_since.is_some_and(|since| since.elapsed() > RESTORED_AFTER);
         // Verify while the watch is open: a restore from now on breaks it.
         let verified = self.verify(version).await?;
         Ok(verified.map(|verified| (stream, verified)).map_err(ReflectorError::Verify))
